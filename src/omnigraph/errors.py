@@ -377,6 +377,16 @@ class QueryError(OmnigraphError):
         return f"the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
 
     @variant
+    def value_out_of_range(self, expression: str, property: str, type: str) -> str:
+        """A calculated value does not fit the type of its property."""
+        return f"a value of `{expression}` does not fit `{property}`, which is {type}"
+
+    @variant
+    def value_missing(self, expression: str, property: str) -> str:
+        """A calculated value is null, but its property is required."""
+        return f"`{expression}` is null in a row, but `{property}` is required: give another value with `coalesce`"
+
+    @variant
     def bad_pattern(self, pattern: str, reason: str) -> str:
         """A parameter that is a regular expression can't be compiled."""
         return f"`{pattern}` is not a regular expression: {reason}"

@@ -121,13 +121,15 @@ class _SingleTable:
         raise BugError.search_not_here(expr.mode.value)
 
 
-def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs) -> Column:
+def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs, log: OverflowLog | None = None) -> Column:
     """Return the value of an expression in every row of one table. A predicate is true, false or null (unknown).
+
+    Rows in which an integer overflows are null, and are added to `log`.
 
     Raises:
         BugError: The expression contains a text search.
     """
-    return evaluate_over(expr, _SingleTable(rows), inputs)
+    return evaluate_over(expr, _SingleTable(rows), inputs, log)
 
 
 def evaluate_over(expr: Expr, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None = None) -> Column:

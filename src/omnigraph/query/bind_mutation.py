@@ -11,7 +11,7 @@ from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
 from omnigraph.lang.spelling import find_closest
 from omnigraph.query.bind_expr import ExprBinder
-from omnigraph.query.bind_values import Slot, bind_stored_value
+from omnigraph.query.bind_values import Slot, bind_property_value, bind_stored_value
 from omnigraph.query.expr import EdgeRef, EntityType, Expr, NodeRef
 from omnigraph.query.mutation_plan import (
     Assign,
@@ -124,7 +124,7 @@ class _MutationBinder:
             return None
         by_name = self._index_assignments(node.assignments)
         # Everything is bound and checked before the first failure returns, so that all errors are reported.
-        values = self._bind_values(by_name, declared)
+        values = self._bind_values(by_name, declared, reads_row=False)
         ends = self._bind_ends(by_name, declared)
         if not self._check_complete(node, declared, by_name):
             return None
@@ -157,7 +157,7 @@ class _MutationBinder:
             self.findings.add_error("T10", node.type.span, f"update of `{declared.name}` without values", help_)
         by_name = self._index_assignments(node.assignments)
         changeable = {name: a for name, a in by_name.items() if self._is_changeable(a.name, declared)}
-        values = self._bind_values(changeable, declared)
+        values = self._bind_values(changeable, declared, reads_row=True)
         where = self._bind_where(node.where, declared)
         if where is None or not values or len(values) < len(node.assignments):
             return None
@@ -179,9 +179,12 @@ class _MutationBinder:
             by_name.setdefault(name.text, assignment)
         return by_name
 
-    def _bind_values(self, by_name: dict[str, ast.Assignment], declared: AnyType) -> tuple[Assign, ...]:
+    def _bind_values(
+        self, by_name: dict[str, ast.Assignment], declared: AnyType, *, reads_row: bool
+    ) -> tuple[Assign, ...]:
         """Bind the values of properties, in source order; unknown names are T11."""
         values: list[Assign] = []
+        binder = ExprBinder(RowNameResolver(declared, self.params, self.findings), self.findings)
         for name, assignment in by_name.items():
             prop = declared.find_property(name)
             if prop is None:
@@ -192,7 +195,7 @@ class _MutationBinder:
                     )
                 continue
             slot = Slot(owner=declared.name, name=name, type=prop.type, nullable=prop.nullable)
-            value = bind_stored_value(assignment.value, slot, self.params, self.findings)
+            value = bind_property_value(assignment.value, slot, self.params, self.findings, binder, reads_row=reads_row)
             if value is not None:
                 values.append(Assign(property=name, value=value, origin=assignment.span))
         return tuple(values)

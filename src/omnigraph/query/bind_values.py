@@ -1,13 +1,15 @@
-"""Bind the values that an insert or update stores: a literal, a parameter or `now()` that fits the property."""
+"""Bind the values that an insert or update stores: literals, parameters and expressions that fit the property."""
 
 from dataclasses import dataclass
 
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.literals import BoolLiteral, FloatLiteral, IntLiteral, Literal, NullLiteral, StringLiteral
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.printer import print_literal
+from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import Const, Now, ParamRef
+from omnigraph.query.expr import Const, EdgeRef, Expr, NodeRef, Now, ParamRef
 from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.scope import Params
@@ -46,8 +48,56 @@ def can_store(column: ValueType, param: ValueType) -> bool:
     return column == param or (column is Scalar.F64 and param is Scalar.F32)
 
 
+def bind_property_value(
+    node: ast.Expr, slot: Slot, params: Params, findings: DiagnosticCollector, binder: ExprBinder, *, reads_row: bool
+) -> Expr | None:
+    """Bind the value of a property, which may be an expression; with `reads_row`, over the row as it was before.
+
+    None if it does not fit (T3), is not a value (T14) or is not declared (T6), all reported.
+    """
+    if isinstance(node, ast.LiteralExpr | ast.Variable) or _is_now(node):
+        return bind_stored_value(node, slot, params, findings)
+    names = [part for part in walk(node) if isinstance(part, ast.BareName | ast.PropertyRef)]
+    is_slip = isinstance(node, ast.BareName) and node.name.text in params and not reads_row
+    if is_slip or (names and not reads_row):
+        return bind_stored_value(node, slot, params, findings)
+    value = binder.bind_value(node, CallContext.STORED)
+    if value is None:
+        return None
+    if isinstance(value.type, NodeRef | EdgeRef) or not can_calculate(slot.type, value.type):
+        message = f"{slot} is of type {slot.type}, but `{clip_text(print_expr(node))}` is of type {value.type}"
+        findings.add_error("T3", node.span, message, _build_conversion_help(slot.type))
+        return None
+    return value
+
+
+def can_calculate(column: ValueType, value: ValueType) -> bool:
+    """Return whether a column can store a calculated value; whether a number is in range is checked when it runs."""
+    if isinstance(column, Scalar) and isinstance(value, Scalar) and column.is_numeric and value.is_numeric:
+        return column.is_float or value.is_integer
+    return can_store(column, value)
+
+
+def _is_now(node: ast.Expr) -> bool:
+    return isinstance(node, ast.Call) and node.function.text == "now"
+
+
+def _build_conversion_help(type_: ValueType) -> str | None:
+    functions = {
+        Scalar.STRING: "to_string",
+        Scalar.DATE: "to_date",
+        Scalar.DATETIME: "to_datetime",
+        Scalar.F32: "to_float",
+        Scalar.F64: "to_float",
+    }
+    function = functions.get(type_) if isinstance(type_, Scalar) else None
+    if isinstance(type_, Scalar) and type_.is_integer:
+        function = "to_int"
+    return None if function is None else f"convert it with `{function}(…)`"
+
+
 def bind_stored_value(node: ast.Expr, slot: Slot, params: Params, findings: DiagnosticCollector) -> StoredValue | None:
-    """Bind a stored value; None if it does not fit (T3), is not a value (T14) or is not declared (T6), all reported."""
+    """Bind a literal, a parameter or `now()`; None if it does not fit (T3), is none (T14) or is not declared (T6)."""
     match node:
         case ast.LiteralExpr():
             return _bind_literal(node.value, slot, findings)
@@ -129,7 +179,7 @@ def _build_literal_help(literal: Literal, type_: ValueType) -> str | None:
 
 def _build_value_help(node: ast.Expr, params: Params) -> str:
     # A bare name is probably a parameter without its `$`, or a text without its quotes.
-    usual = "a stored value is a literal, a parameter or `now()`"
+    usual = "an insert stores literals, parameters and what is calculated from them"
     if isinstance(node, ast.BareName) and not node.is_meta:
         name = node.name.text
         return f"did you mean `${name}`?" if name in params else f'{usual}; write a text in quotes: `"{name}"`'

@@ -26,16 +26,19 @@ from omnigraph.schema.types import Scalar
 # The variable of the current row in the `where` of an update or delete; no user can write such a name.
 ROW = "#row"
 
-# Values that are known before a row is read: a statement stores no expression over a row (T14).
+# Values that are known before a row is read.
 StoredValue: TypeAlias = Const | ParamRef | Now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign:
-    """An assignment of a value to a property; `Const(None)` stores a null."""
+    """An assignment of a value to a property; `Const(None)` stores a null.
+
+    In an update it may read the row as it was before; in an insert there is no row to read.
+    """
 
     property: str
-    value: StoredValue
+    value: Expr
     origin: Span = field(compare=False, repr=False)
 
 
@@ -88,6 +91,8 @@ class Update:
     def __post_init__(self) -> None:
         _check_unique_names(tuple(assign.property for assign in self.values))
         _check_where(self.where)
+        for assign in self.values:
+            require(all(name == ROW for name in find_variables(assign.value)), "an update reads the current row only")
         require(bool(self.values), "an update needs at least one value")
 
 
@@ -129,9 +134,8 @@ class MutationQuery:
     def _find_param_refs(self) -> tuple[ParamRef, ...]:
         exprs: list[Expr] = []
         for statement in self.statements:
-            # Stored values have no children; only a predicate must be walked.
             if not isinstance(statement, Delete):
-                exprs.extend(assign.value for assign in statement.values)
+                exprs.extend(part for assign in statement.values for part in walk(assign.value))
             if isinstance(statement, InsertEdge):
                 exprs.extend((statement.source, statement.target))
             if isinstance(statement, Update | Delete):
@@ -141,6 +145,7 @@ class MutationQuery:
 
 def _check_insert(values: tuple[Assign, ...], omitted: tuple[str, ...]) -> None:
     _check_unique_names((*(assign.property for assign in values), *omitted))
+    require(not any(find_variables(assign.value) for assign in values), "an insert has no row to read")
 
 
 def _check_unique_names(names: tuple[str, ...]) -> None:

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
 from omnigraph.engine.constraints.edge_constraints import list_ends
+from omnigraph.engine.predicate_eval import evaluate
 from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.writing.row_filter import filter_rows, find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.streamed_update import (
@@ -20,9 +22,11 @@ from omnigraph.engine.writing.streamed_update import (
     TooManyRowsError,
 )
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
+from omnigraph.errors import QueryError
 from omnigraph.ids import Ids
-from omnigraph.query.expr import Expr
-from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Update
+from omnigraph.query.expr import Const, Expr, Now, ParamRef
+from omnigraph.query.format_expr import format_expr
+from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Value
 from omnigraph.schema.types import Scalar, ValueType
@@ -105,7 +109,7 @@ def _cascade(pending: WriteBuffer) -> None:
 
 def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: QueryInputs, ids: Ids) -> None:
     type_ = table.type
-    values = {assign.property: inputs.resolve(assign.value) for assign in statement.values}
+    values = {assign.property: _compute_value(assign, table, inputs) for assign in statement.values}
     values |= {name: type_.by_name[name].default for name in statement.omitted}
     row = {name: _to_pending_value(table, name, value) for name, value in values.items()}
     if isinstance(statement, InsertEdge):
@@ -165,12 +169,14 @@ def _find_rows(
 
 
 def _build_assignment(statement: Update, table: PendingTable, inputs: QueryInputs) -> Callable[[pa.Table], pa.Table]:
-    """Return a function that applies the assignments of an update to a table; each value is converted once."""
-    assigned = {
+    """Return a function that applies the assignments of an update to a table; each constant is converted once."""
+    assigned: dict[str, pa.Scalar | Assign] = {
         assign.property: pa.scalar(
             _to_pending_value(table, assign.property, inputs.resolve(assign.value)),
             table.schema.field(assign.property).type,
         )
+        if isinstance(assign.value, Const | ParamRef | Now)
+        else assign
         for assign in statement.values
     }
 
@@ -178,12 +184,49 @@ def _build_assignment(statement: Update, table: PendingTable, inputs: QueryInput
         rows = before = selected.select(table.schema.names).cast(table.schema)
         for name, value in assigned.items():
             index = rows.schema.get_field_index(name)
-            rows = rows.set_column(index, rows.schema.field(index), pa.repeat(value, rows.num_rows))
+            # Every assignment reads the row as it was before, whatever the others set.
+            column = (
+                _compute_column(value, table, before, inputs)
+                if isinstance(value, Assign)
+                else pa.repeat(value, rows.num_rows)
+            )
+            rows = rows.set_column(index, rows.schema.field(index), column)
         all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
         is_omitted = {name: all_rows for name in table.schema.names if name not in assigned}
         return clear_stale_vectors(table.type, before, rows, is_omitted)
 
     return change
+
+
+def _compute_value(assign: Assign, table: PendingTable, inputs: QueryInputs) -> Value:
+    """Return the value of an assignment that reads no row."""
+    if isinstance(assign.value, Const | ParamRef | Now):
+        return inputs.resolve(assign.value)
+    # A table of one row without columns: the expression reads parameters and literals only.
+    single = pa.table({"": pa.nulls(1)})
+    value: Value = _compute_column(assign, table, single, inputs)[0].as_py()
+    return value
+
+
+def _compute_column(assign: Assign, table: PendingTable, rows: pa.Table, inputs: QueryInputs) -> pa.Array:
+    """Return the value of an assignment in every row, in the type of its property.
+
+    Raises:
+        QueryError: A value overflows, does not fit the type, or is null although the property is required.
+    """
+    prop = table.type.by_name[assign.property]
+    text = format_expr(assign.value)
+    log = OverflowLog()
+    values = concat_chunks(evaluate(assign.value, rows, inputs, log))
+    log.check()
+    type_ = table.schema.field(assign.property).type
+    try:
+        column = values if values.type == type_ else values.cast(type_)
+    except pa.ArrowInvalid as error:
+        raise QueryError.value_out_of_range(text, prop.name, str(prop.type)) from error
+    if column.null_count and not prop.nullable:
+        raise QueryError.value_missing(text, prop.name)
+    return column
 
 
 def _to_pending_value(table: PendingTable, name: str, value: Value) -> object:
