@@ -27,8 +27,9 @@ def compute(expr: Computed, arguments: Sequence[Any], now: datetime) -> Any:
         return now.date()
     if function in (F.COALESCE, F.LEAST, F.GREATEST):
         present = [argument for argument in arguments if argument is not None]
-        choose = {F.COALESCE: lambda values: values[0], F.LEAST: min, F.GREATEST: max}[function]
-        return choose(present) if present else None
+        if function is not F.COALESCE:
+            present.sort(reverse=function is F.GREATEST)
+        return present[0] if present else None
     if None in arguments and function is not F.NULLIF:
         return None
     value = FUNCTIONS[function](*arguments) if function in FUNCTIONS else _calculate(expr, arguments)

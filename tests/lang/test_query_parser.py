@@ -34,7 +34,6 @@ from omnigraph.lang.query_ast import (
     Or,
     OrderKey,
     ParamDecl,
-    Predicate,
     Projection,
     PropertyRef,
     Query,
@@ -107,13 +106,13 @@ def clauses(text: str) -> tuple[Clause, ...]:
     return read_of(f"match {{ {text} }} return {{ $p }}").clauses
 
 
-def predicate(text: str) -> Predicate:
+def predicate(text: str) -> Expr:
     (found,) = clauses(text)
     assert isinstance(found, Where)
     return found.predicate
 
 
-def where(text: str) -> Predicate:
+def where(text: str) -> Expr:
     (found,) = mutations(f"delete T where {text}")
     assert isinstance(found, Delete)
     return found.where
@@ -271,7 +270,7 @@ def test_every_operator_compares(op: str) -> None:
         ("search($p.a, $q)", call("search", prop("p", "a"), var("q"))),
     ],
 )
-def test_and_binds_closer_than_or_and_not_closer_than_both(text: str, tree: Predicate) -> None:
+def test_and_binds_closer_than_or_and_not_closer_than_both(text: str, tree: Expr) -> None:
     assert predicate(text) == tree
 
 
@@ -287,7 +286,7 @@ def test_and_binds_closer_than_or_and_not_closer_than_both(text: str, tree: Pred
         ('date = date("2026-01-31")', compare(bare("date"), "=", value(DateLiteral("2026-01-31", HERE)))),
     ],
 )
-def test_a_mutation_names_properties_without_a_variable(text: str, tree: Predicate) -> None:
+def test_a_mutation_names_properties_without_a_variable(text: str, tree: Expr) -> None:
     assert where(text) == tree
 
 

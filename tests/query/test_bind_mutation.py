@@ -6,7 +6,7 @@ from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_values import can_store
 from omnigraph.query.expr import And, Compare, Const, EdgeRef, Identity, MetaColumn, NodeRef, Now, Op, ParamRef, Prop
-from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, StoredValue, Update
+from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, Update
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from query.mutating import bound, checked, codes
@@ -250,7 +250,7 @@ def test_a_stored_parameter_keeps_its_own_type() -> None:
     statement = first('insert Note { text: "x", stars: $s }', "$s: I32?")
 
     assert isinstance(statement, InsertNode)
-    value: StoredValue = statement.values[1].value
+    value = statement.values[1].value
     assert value == ParamRef(name="s", type=Scalar.I32, nullable=True, origin=NOWHERE)
 
 
