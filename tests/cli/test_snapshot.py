@@ -178,6 +178,7 @@ def test_a_store_that_lists_no_sidecars_keeps_nobody_from_reading(
     assert "note: the store does not list running operations" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("with_sidecars")
 def test_a_running_write_of_two_tables_shows_up(session: Session) -> None:
     reached, go_on = threading.Event(), threading.Event()
 

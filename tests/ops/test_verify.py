@@ -240,6 +240,7 @@ def test_a_merged_commit_that_was_altered_in_its_own_branch_is_found(tmp_path: P
     assert error.commit_id == merge.id
 
 
+@pytest.mark.usefixtures("with_sidecars")
 def test_commits_of_recovery_belong_to_the_chain(tmp_path: Path) -> None:
     session = seeded_world(tmp_path / "g")
     side = make_branch(session, "side")

@@ -64,7 +64,7 @@ def _clip_range(start: int, length: int | None) -> tuple[int, int | None]:
     return max(start, 0), max(start + max(length, 0), 0)
 
 
-def _substring_one(text: str, start: int, length: int | None = None) -> str:
+def _substring_in_text(text: str, start: int, length: int | None = None) -> str:
     begin, end = _clip_range(start, length)
     return text[begin:end]
 
@@ -73,11 +73,11 @@ def _index_of(text: pa.Array, part: str) -> pa.Array:
     at = pc.find_substring(text, pattern=part)
     # Bytes are code points in ASCII texts; in others the texts before the part are measured.
     if not pc.all(pc.string_is_ascii(text)).as_py():
-        return _map_rows(_index_of_one, pa.int64(), text, pa.scalar(part))
+        return _map_rows(_find_in_text, pa.int64(), text, pa.scalar(part))
     return pc.if_else(pc.less(at, 0), pa.scalar(None, pa.int64()), at.cast(pa.int64()))
 
 
-def _index_of_one(text: str, part: str) -> int | None:
+def _find_in_text(text: str, part: str) -> int | None:
     at = text.find(part)
     return at if at >= 0 else None
 
@@ -87,17 +87,17 @@ def _replace(text: pa.Array, part: str, by: str) -> pa.Array:
     return pc.replace_substring(text, pattern=part, replacement=by) if part else text
 
 
-def _replace_one(text: str, part: str, by: str) -> str:
+def _replace_in_text(text: str, part: str, by: str) -> str:
     return text.replace(part, by) if part else text
 
 
 def _split(text: pa.Array, separator: str) -> pa.Array:
     if not separator:
-        return _map_rows(_split_one, pa.list_(pa.string()), text, pa.scalar(separator))
+        return _map_rows(_split_in_text, pa.list_(pa.string()), text, pa.scalar(separator))
     return pc.split_pattern(text, pattern=separator)
 
 
-def _split_one(text: str, separator: str) -> list[str]:
+def _split_in_text(text: str, separator: str) -> list[str]:
     return text.split(separator) if separator else list(text)
 
 
@@ -146,10 +146,10 @@ _VECTORISED: dict[ScalarFunction, Callable[..., pa.Array]] = {
     ScalarFunction.EXTRACT: _extract,
 }
 _SINGLE: dict[ScalarFunction, Callable[..., object]] = {
-    ScalarFunction.SUBSTRING: _substring_one,
-    ScalarFunction.INDEX_OF: _index_of_one,
-    ScalarFunction.REPLACE: _replace_one,
-    ScalarFunction.SPLIT: _split_one,
+    ScalarFunction.SUBSTRING: _substring_in_text,
+    ScalarFunction.INDEX_OF: _find_in_text,
+    ScalarFunction.REPLACE: _replace_in_text,
+    ScalarFunction.SPLIT: _split_in_text,
     ScalarFunction.STARTS_WITH: str.startswith,
     ScalarFunction.ENDS_WITH: str.endswith,
 }

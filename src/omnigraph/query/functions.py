@@ -187,7 +187,8 @@ def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | 
     low, high = function.min_args, function.max_args
     if count < low or (high is not None and count > high):
         # No function takes a range wider than two numbers, unless it takes any number.
-        expected = str(low) if low == high else f"{low} or {'more' if high is None else high}"
+        most = "more" if high is None else str(high)
+        expected = str(low) if low == high else f"{low} or {most}"
         noun = "argument" if expected == "1" else "arguments"
         span = call.arguments[0].span if expected == "0" else call.span
         return span, f"`{function.name}` takes {'no' if expected == '0' else expected} {noun}, not {count}", help_

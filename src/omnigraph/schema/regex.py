@@ -1,6 +1,9 @@
-"""Compile the regular expressions of `@check`: RE2, searched anywhere in the text."""
+"""Compile the regular expressions of `@check`, `matches` and `extract`: RE2, searched anywhere in the text."""
 
-import re2
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import re2
 
 
 def compile_pattern(pattern: str) -> "re2._Regexp[str]":
@@ -9,6 +12,8 @@ def compile_pattern(pattern: str) -> "re2._Regexp[str]":
     Raises:
         re2.error: It is not an RE2 pattern.
     """
+    import re2  # noqa: PLC0415 - few queries and schemas have a pattern, and loading it takes 10 ms
+
     # RE2 would write errors to stderr as well.
     options = re2.Options()
     options.log_errors = False
@@ -17,6 +22,8 @@ def compile_pattern(pattern: str) -> "re2._Regexp[str]":
 
 def find_pattern_problem(pattern: str) -> str | None:
     """Return why a pattern is invalid, in the words of RE2; None for a valid one."""
+    import re2  # noqa: PLC0415 - as above
+
     try:
         compile_pattern(pattern)
     except re2.error as error:
