@@ -285,7 +285,9 @@ class _Writer:
             return f"{left} in {self.list_like(kind.type, values)}"
         value = self.value_like(kind.type, kind.values)
         sides = (left, value) if self.chance(2) else (value, left)
-        return f"{sides[0]} {self.pick(COMPARISONS)} {sides[1]}"
+        comparison = f"{sides[0]} {self.pick(COMPARISONS)} {sides[1]}"
+        # After the value of the clause before it, a minus would subtract.
+        return f"({comparison})" if comparison.startswith("-") else comparison
 
     def value_like(self, type_: str, values: Sequence[Any]) -> str:
         """A literal or parameter that compares with a type."""

@@ -51,6 +51,7 @@ class ComputedBinder:
 
     def bind_arithmetic(self, node: ast.Arithmetic) -> Expr | None:
         """Bind `left op right` between numbers, `+` between texts, or a moment shifted by a duration."""
+        # A duration has no type of its own: it exists only as the right side of `+` and `-`.
         if unit := _find_duration(node.right):
             return self._bind_shift(node, unit)
         left = self._bind_value(node.left)
@@ -60,6 +61,7 @@ class ComputedBinder:
         function = _OPERATORS[node.op]
         left_type, right_type = _get_type(left), _get_type(right)
         type_ = resolve_arithmetic(function, left_type, right_type)
+        # `+` joins texts too, which is another kernel.
         if function is ScalarFunction.ADD:
             type_ = resolve_sum(left_type, right_type)
             if type_ is Scalar.STRING:
@@ -70,6 +72,7 @@ class ComputedBinder:
                 node, f"`{node.op.value}` can't be applied to {sides}", _suggest(node.op, left_type, right_type)
             )
             return None
+        # An overflow, a float that is not finite, a division by zero: all are null.
         can_fail = function is not ScalarFunction.CONCATENATE
         return _build(function, (left, right), type_, node, can_fail=can_fail)
 
@@ -110,6 +113,7 @@ class ComputedBinder:
         if not isinstance(type_, Scalar) or type_ is Scalar.BLOB:
             self._report(node, f"a list can't hold values of type {type_}")
             return None
+        # Lists hold no nulls, so a null item makes the whole list null.
         nullable = any(item.nullable for item in agreed)
         return _build(ScalarFunction.LIST, agreed, ListOf(type_), node, can_fail=nullable)
 
@@ -126,6 +130,7 @@ class ComputedBinder:
         bound = [condition for condition in conditions if condition is not None]
         if agreed is None or len(bound) < len(conditions):
             return None
+        # The value of `else` comes last and has no condition.
         branches = tuple(zip(bound, agreed, strict=False))
         null = Const(value=None, type=_get_type(agreed[0]), origin=node.span)
         otherwise = null if node.otherwise is None else agreed[-1]
@@ -153,6 +158,7 @@ class ComputedBinder:
         if not accepts(ParameterKind.INTEGER, _get_type(amount)):
             self._report(call.arguments[0], f"`{unit}` takes an integer, but this is {amount.type}")
             return None
+        # One kernel for both directions; the smallest integer has no opposite, and is out of range anyway.
         if node.op is ast.ArithmeticOp.SUBTRACT:
             amount = _build(ScalarFunction.NEGATE, (amount,), Scalar.I64, node, can_fail=True)
         word = Const(value=unit, type=Scalar.STRING, origin=call.span)
@@ -180,6 +186,7 @@ class ComputedBinder:
             self._report(call, message, "turn a DateTime into a Date with `date(…)`")
             return None
         type_ = signature.result(types)
+        # One value that is never null is enough for these.
         if signature.skips_nulls:
             nullable = all(argument.nullable for argument in arguments)
             computed = _build(signature.function, arguments, type_, call, can_fail=False)
@@ -188,6 +195,7 @@ class ComputedBinder:
 
     def _check_argument(self, argument: Expr, node: ast.Expr, kind: ParameterKind, signature: Signature) -> bool:
         type_ = _get_type(argument)
+        # The literal null has a type by chance; whatever the parameter, the result is null.
         if isinstance(argument, Const) and argument.value is None and kind not in FIXED_KINDS:
             return True
         is_fixed = isinstance(argument, Const | ParamRef)

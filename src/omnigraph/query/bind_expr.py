@@ -125,6 +125,7 @@ class ExprBinder:
                 assert_never(node)
 
     def _get_computed_binder(self, context: CallContext) -> ComputedBinder:
+        # Only a whole condition may be a text search: inside a calculation it is an operand.
         inner = CallContext.OPERAND if context is CallContext.PREDICATE else context
         return ComputedBinder(self.findings, lambda node: self.bind_value(node, inner), self.bind_predicate)
 

@@ -154,6 +154,7 @@ def _calls_aggregate(node: ast.Expr) -> bool:
 def _check_grouped(projected: Iterable[_BoundProjection], findings: DiagnosticCollector) -> None:
     """Check that a column with an aggregate reads nothing else but group keys."""
     columns = tuple(projected)
+    # Grouped by the columns without an aggregate, a value of any other row would be arbitrary.
     keys = _find_group_keys(columns)
     for column in columns:
         aggregates = () if column.value is None else find_aggregates(column.value)

@@ -73,6 +73,7 @@ def bind_property_value(
 
 def can_calculate(column: ValueType, value: ValueType) -> bool:
     """Return whether a column can store a calculated value; whether a number is in range is checked when it runs."""
+    # Integers are calculated in I64, so a smaller column would otherwise accept no calculation at all.
     if isinstance(column, Scalar) and isinstance(value, Scalar) and column.is_numeric and value.is_numeric:
         return column.is_float or value.is_integer
     return can_store(column, value)
