@@ -1,11 +1,12 @@
 """Writers of one process that wait are published together: one swap, and a commit of its own for each."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from grouping import grouped, increment
@@ -13,6 +14,7 @@ from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.commit_queue import CommitQueue, get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.requirements import CountsWithin
 from omnigraph.commit.time_travel import read_at_commit, read_at_version
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
@@ -232,6 +234,46 @@ def test_an_interrupted_follower_is_withdrawn(world: Session) -> None:
     thread.join()
 
     assert not queue._waiting
+
+
+def test_a_follower_that_was_interrupted_while_led_does_not_come_back() -> None:
+    queue = CommitQueue()
+    led: list[int] = []
+
+    class Waiting:
+        is_settled = False
+
+        def __init__(self) -> None:
+            self.wake = threading.Event()
+
+        def settle_interrupted(self) -> bool:
+            return False
+
+    own, other = Waiting(), Waiting()
+    queue._waiting.append(other)
+
+    def lead(group: Sequence[Waiting]) -> None:
+        led.append(len(group))
+        # Its thread is interrupted now, and leaves the queue; the journal is sealed before its turn.
+        queue._remove(other)
+        own.is_settled = True
+
+    queue.settle(own, lead)
+
+    assert led == [2]
+    assert not queue._waiting
+
+
+def test_what_a_moved_write_replaces_counts_in_the_checks_of_others(world: Session) -> None:
+    """An upsert of a new row, moved behind an insert of the same row, replaces it."""
+    before = world.head()
+    put(world, "n", 77)()
+    between = world.head()
+    put(world, "n", 78, base=before)()
+    needed = CountsWithin(table_key="node:A", column="v", keys=pa.array([77]), added=(0,), low=1)
+
+    with pytest.raises(ConflictError, match="would have 0 rows"):
+        put(world, "z", base=between, requirements=[needed])()
 
 
 def test_groups_are_cut_where_the_journal_is_sealed(tmp_path: Path) -> None:
