@@ -374,6 +374,23 @@ def test_a_compaction_reserves_few_numbers(tmp_path: Path) -> None:
     assert fragment.fragment_id <= 10 * (compaction.MIN_RESERVED_NUMBERS + 2)
 
 
+def test_a_compaction_of_many_fragments_outlasts_as_many_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of writers may add them faster than one fragment after another."""
+    monkeypatch.setattr(compaction, "MIN_RESERVED_NUMBERS", 2)
+    graph = new_graph(tmp_path, replace(FAST, upkeep=UpkeepOptions(merged_fragments=2)))
+    add(graph, *range(6))
+    other = og.open_graph(graph.uri, runtime=runtime())
+    faults = AtPoint("upkeep.compacted", lambda: add(other, *range(6, 12)))
+    graph._session.store.runtime = replace(graph._session.runtime, faults=faults)
+
+    (done,) = [table for table in graph.optimize().tables if table.table_key == "node:P"]
+
+    assert (done.error, done.fragments_removed) == (None, 6)
+    assert fragments(graph, "P") == 7
+
+
 @pytest.mark.parametrize("left", [0, 1, 5])
 def test_the_last_number_is_an_error_and_no_panic(left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = new_graph(tmp_path, replace(FAST, upkeep=UpkeepOptions(merged_fragments=2)))
