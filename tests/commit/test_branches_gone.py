@@ -159,6 +159,22 @@ def test_a_write_on_a_branch_that_is_deleted_before_its_swap_is_a_conflict(
     assert state(world) == before
 
 
+@pytest.mark.parametrize("tables", [("node:A",), ("node:A", "node:B")])
+@pytest.mark.parametrize("point", ["publish.staged", "publish.applied", "publish.flushed"])
+def test_a_write_on_a_branch_that_the_same_handle_deletes_is_a_conflict(
+    point: str, tables: tuple[str, ...], world: Session
+) -> None:
+    review, before = branch(world, "review"), state(world)
+    files = data_files(world)
+    world.store.runtime = replace(world.runtime, faults=At(point, lambda: delete_branch(world, "review")))
+
+    with pytest.raises(BranchGoneError):
+        put(review, {"a": 2}, *tables)
+
+    assert data_files(world) == files
+    assert state(world) == before
+
+
 @pytest.mark.parametrize("point", ["publish.swapped", "publish.verified"])
 def test_a_write_whose_branch_is_deleted_after_its_swap_has_happened(
     point: str, world: Session, zygote: Zygote

@@ -1,21 +1,27 @@
 """Writers of one process that wait are published together: one swap, and a commit of its own for each."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from grouping import grouped, increment
 from omnigraph.commit.branch_errors import OutcomeUnknownError
+from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.commit_queue import CommitQueue, get_queue
 from omnigraph.commit.conflict import ConflictError
+from omnigraph.commit.group_commit import PendingCommit, publish_group
+from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.publisher import publish_or_replan
+from omnigraph.commit.requirements import CountsWithin, RowsUnchanged
 from omnigraph.commit.time_travel import read_at_commit, read_at_version
 from omnigraph.ops.session import Session
-from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.ops.write_tables import TableWrite, stage_plan, write_tables
 from omnigraph.runtime import Runtime
 from omnigraph.storage.cas_table import CasTable
 from omnigraph.storage.object_store import StoreUnavailableError
@@ -189,6 +195,54 @@ def test_an_interrupted_leader_leaves_nobody_waiting(world: Session, point: str)
     assert "later" in state(world)["node:A"]
 
 
+def test_files_whose_flush_was_interrupted_are_flushed_by_the_next_leader(
+    world: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = CommitPlan(base=world.head(), operation="w", actor="x")
+    staged = stage_plan(world, parts, [TableWrite(table_key="node:A", upsert=rows({"n": 7}))])
+    assert staged is not None
+    files = [file for move in staged[0].moves for file in move.staged.files]
+    write = PendingCommit(world.log, world.handles, staged[0], world.runtime.ids.ulid(), files)
+    flush, flushed = world.store.flush, list[str]()
+
+    def flush_late(paths: Iterable[str]) -> None:
+        if not flushed:
+            flushed.append("")
+            raise KeyboardInterrupt
+        flushed.extend(paths)
+        flush(paths)
+
+    monkeypatch.setattr(world.store, "flush", flush_late)
+    with pytest.raises(KeyboardInterrupt):
+        publish_group(world.log, world.handles, [write], lambda: None)
+
+    publish_group(world.log, world.handles, [write], lambda: None)
+
+    assert write.result is not None
+    assert set(write.files) <= set(flushed)
+
+
+def test_a_write_over_which_lance_panics_fails_alone(world: Session) -> None:
+    panic = type("PanicException", (BaseException,), {})
+
+    def fail(_head: Head) -> CommitPlan:
+        raise panic
+
+    def put_changed() -> Commit:
+        requirements = (RowsUnchanged(table_key="node:A", ids=("a",)),)
+        parts = CommitPlan(base=world.head(), operation="w", actor="x", requirements=requirements)
+        staged = stage_plan(world, parts, [TableWrite(table_key="node:A", upsert=rows({"a": 7}))])
+        assert staged is not None
+        done = publish_or_replan(world.log, world.handles, staged[0], None, fail)
+        assert done is not None
+        return done.commit
+
+    outcomes = grouped(world, [put(world, "a"), put_changed, put(world, "n")])
+
+    assert isinstance(outcomes[1], panic)
+    assert [type(outcomes[0]), type(outcomes[2])] == [Commit, Commit]
+
+
 def test_an_interrupt_after_the_swap_leaves_it_unknown_and_whole(world: Session) -> None:
     hooked(world, Hook("publish.swapped", interrupt))
 
@@ -232,6 +286,46 @@ def test_an_interrupted_follower_is_withdrawn(world: Session) -> None:
     thread.join()
 
     assert not queue._waiting
+
+
+def test_a_follower_that_was_interrupted_while_led_does_not_come_back() -> None:
+    queue = CommitQueue()
+    led: list[int] = []
+
+    class Waiting:
+        is_settled = False
+
+        def __init__(self) -> None:
+            self.wake = threading.Event()
+
+        def settle_interrupted(self) -> bool:
+            return False
+
+    own, other = Waiting(), Waiting()
+    queue._waiting.append(other)
+
+    def lead(group: Sequence[Waiting]) -> None:
+        led.append(len(group))
+        # Its thread is interrupted now, and leaves the queue; the journal is sealed before its turn.
+        queue._remove(other)
+        own.is_settled = True
+
+    queue.settle(own, lead)
+
+    assert led == [2]
+    assert not queue._waiting
+
+
+def test_what_a_moved_write_replaces_counts_in_the_checks_of_others(world: Session) -> None:
+    """An upsert of a new row, moved behind an insert of the same row, replaces it."""
+    before = world.head()
+    put(world, "n", 77)()
+    between = world.head()
+    put(world, "n", 78, base=before)()
+    needed = CountsWithin(table_key="node:A", column="v", keys=pa.array([77]), added=(0,), low=1)
+
+    with pytest.raises(ConflictError, match="would have 0 rows"):
+        put(world, "z", base=between, requirements=[needed])()
 
 
 def test_groups_are_cut_where_the_journal_is_sealed(tmp_path: Path) -> None:

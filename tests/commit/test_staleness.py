@@ -28,7 +28,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import ReadOnlyError, Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.layout import build_sidecar_key
+from omnigraph.storage.layout import MANIFEST, build_hint_key, build_sidecar_key, format_version_name
 from omnigraph.storage.staging import stage_upsert
 from raised_codes import has_code
 from worlds import FAST, reopened, rows, runtime, seeded_world, state
@@ -632,3 +632,37 @@ def test_a_thread_that_was_overtaken_writes_no_manifest_it_can_not_place(world: 
         world.log.publish(base, base.snapshot.manifest)
 
     assert len(world.store.objects.list_under("__manifest/data")) == manifests
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_late_swap_on_a_number_that_a_trim_has_freed_is_lost_even_if_a_reader_has_looked(
+    is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that takes two minutes, while other processes commit and trim, and a thread of this one reads."""
+    small = replace(FAST, manifest_versions=2)
+    session, clock = seeded_world(tmp_path / "g", small), LateClock()
+    monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
+    monkeypatch.setattr(manifest_log, "TRIM_AGE", timedelta())
+    base, other = session.head(), reopened(session, small)
+    path = tmp_path / "g" / MANIFEST / format_version_name(base.table.version + 1)
+
+    class Late:
+        def reach(self, point: str) -> None:
+            if point != "publish.swapped":
+                return
+            arriving = path.read_bytes()
+            for file in (path, tmp_path / "g" / build_hint_key(MANIFEST)):
+                file.unlink()
+            for number in range(4):
+                upsert(other, {"n": number})
+            assert not path.exists()
+            path.write_bytes(arriving)
+            clock.late = 120
+            if is_read:
+                session.head()
+
+    session.store.runtime = replace(runtime(small), clock=clock, faults=Late())
+    session.head()
+
+    with pytest.raises(SwapLostError):
+        session.log.publish(base, base.snapshot.manifest, lambda _head: False)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from omnigraph.cli.main import main
 from omnigraph.commit.manifest_types import MAINTAIN
 from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.ops import tail_keeper
+from omnigraph.ops.session import Session
 from omnigraph.options import Maintenance, Options, UpkeepOptions
 from omnigraph.runtime import Runtime
 from omnigraph.storage import compaction
@@ -279,6 +281,23 @@ def test_a_short_lived_handle_does_it_when_it_is_closed(tmp_path: Path) -> None:
     assert fragments(graph, "P") == 1
 
 
+def test_another_thread_may_write_while_a_handle_is_closed(tmp_path: Path) -> None:
+    graph = og.open_graph(new_graph(tmp_path, FAST).uri, runtime=runtime(replace(SHORT, maintenance_seconds=60.0)))
+    keeper = graph._session.tails
+    done: list[str] = []
+
+    def compact(session: Session, table_key: str, _is_stopped: Callable[[], bool], _most: int) -> None:
+        done.append(table_key)
+        keeper._due["other", table_key] = session
+
+    keeper.compact = compact
+    keeper._due["main", "node:P"] = graph._session
+
+    graph.close()
+
+    assert done == ["node:P"]
+
+
 def test_a_command_does_it_before_it_exits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_MAINTENANCE", "auto")
     monkeypatch.setattr("omnigraph.cli.options._MAINTENANCE_SECONDS", 60.0)
@@ -315,6 +334,7 @@ def test_an_interpreter_ends_though_maintenance_hangs(tmp_path: Path) -> None:
     code = (
         f"""
 import time, omnigraph as og
+from collections.abc import Callable
 from dataclasses import replace
 from omnigraph.ops import tail_keeper
 from omnigraph.options import *
@@ -352,6 +372,23 @@ def test_a_compaction_reserves_few_numbers(tmp_path: Path) -> None:
 
     (fragment,) = graph.table("P").get_fragments()
     assert fragment.fragment_id <= 10 * (compaction.MIN_RESERVED_NUMBERS + 2)
+
+
+def test_a_compaction_of_many_fragments_outlasts_as_many_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of writers may add them faster than one fragment after another."""
+    monkeypatch.setattr(compaction, "MIN_RESERVED_NUMBERS", 2)
+    graph = new_graph(tmp_path, replace(FAST, upkeep=UpkeepOptions(merged_fragments=2)))
+    add(graph, *range(6))
+    other = og.open_graph(graph.uri, runtime=runtime())
+    faults = AtPoint("upkeep.compacted", lambda: add(other, *range(6, 12)))
+    graph._session.store.runtime = replace(graph._session.runtime, faults=faults)
+
+    (done,) = [table for table in graph.optimize().tables if table.table_key == "node:P"]
+
+    assert (done.error, done.fragments_removed) == (None, 6)
+    assert fragments(graph, "P") == 7
 
 
 @pytest.mark.parametrize("left", [0, 1, 5])

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -57,15 +58,17 @@ class CommitQueue:
             self._waiting.append(write)
         try:
             while not write.is_settled:
-                if self._turn.locked() and self._holder != threading.get_ident():
+                is_nested = self._holder == threading.get_ident()
+                if self._turn.locked() and not is_nested:
                     write.wake.wait(_PATIENCE_SECONDS)
                     write.wake.clear()
                     continue
                 with self.hold():
                     if not write.is_settled:
-                        self._lead_group(lead)
+                        # The other writes may be those that this thread is publishing.
+                        self._lead_group([write] if is_nested else self._list_group(), lead)
         finally:
-            # An interrupt: a write that no leader has taken is withdrawn.
+            # An interrupt: the write is withdrawn, unless a leader is publishing it.
             if not write.is_settled:
                 self._remove(write)
 
@@ -86,19 +89,18 @@ class CommitQueue:
         finally:
             self._wake_next()
 
-    def _lead_group(self, lead: Callable[[Sequence[W]], None]) -> None:
+    def _list_group(self) -> list[W]:
         with self._guard:
-            count = min(len(self._waiting), MAX_GROUP)
-            group: list[W] = [self._waiting.popleft() for _ in range(count)]  # type: ignore[misc]
+            return list(islice(self._waiting, MAX_GROUP))  # type: ignore[arg-type]
+
+    def _lead_group(self, group: Sequence[W], lead: Callable[[Sequence[W]], None]) -> None:
+        # They stay in the queue until they are settled: after an interrupt, at any line, another thread leads.
         try:
             lead(group)
         finally:
-            # A write whose swap was not sent is as if it had not been taken; after an interrupt, another thread leads.
-            left = [write for write in group if not write.is_settled and not write.settle_interrupted()]
-            with self._guard:
-                self._waiting.extendleft(reversed(left))
             for write in group:
-                if write.is_settled:
+                if write.is_settled or write.settle_interrupted():
+                    self._remove(write)
                     write.wake.set()
 
     def _remove(self, write: QueuedWrite) -> None:

@@ -32,7 +32,7 @@ from omnigraph.commit.sidecar import Lease
 from omnigraph.commit.version_builder import VersionBuilder
 from omnigraph.errors import CorruptError
 from omnigraph.storage.cas_table_errors import SwapLostError
-from omnigraph.storage.table_cache import TableCache
+from omnigraph.storage.table_cache import PANIC, TableCache
 
 # The number of swaps that a write may lose in all. Rounds lost over tables that the write itself uses have a lower
 # limit, `Options.publish_rounds`.
@@ -52,7 +52,7 @@ class PublishResult:
 
 
 # The commit of a write and whether an earlier request made it; None if it changes nothing; or why it failed.
-_Outcome: TypeAlias = tuple[Commit, bool] | Exception | None
+_Outcome: TypeAlias = tuple[Commit, bool] | BaseException | None
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ class PendingCommit:
     wake: threading.Event = field(default_factory=threading.Event)
     is_settled: bool = False
     result: PublishResult | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
     superseded: frozenset[str] = frozenset()
     """Files that its commit does not need: of an earlier round, or from before it was run again."""
     is_sent: bool = False
@@ -81,7 +81,7 @@ class PendingCommit:
     def __post_init__(self) -> None:
         self.builder = VersionBuilder(self.log.store, self.handles, self.log.branch, self.files)
 
-    def settle(self, *, result: PublishResult | None = None, error: Exception | None = None) -> None:
+    def settle(self, *, result: PublishResult | None = None, error: BaseException | None = None) -> None:
         """Set the outcome."""
         self.result = result
         self.error = error
@@ -118,7 +118,10 @@ class _Round:
         """Add a write after the others, or record that it fails, repeats another or changes nothing."""
         try:
             self.outcomes[write] = self._place(write)
-        except Exception as error:  # noqa: BLE001 - it fails alone: the others do not depend on it
+        except BaseException as error:  # it fails alone: the others do not depend on it
+            # A panic of Rust is not an Exception either; but an interrupt is the leader's.
+            if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+                raise
             self.outcomes[write] = error
         self._log.store.runtime.faults.reach("group.placed")
 
@@ -268,8 +271,11 @@ def _flush(log: ManifestLog, group: _Round) -> None:
     """Make all files of a round durable, and prove that none of its writes was fenced."""
     files: list[str] = []
     for write in group.plans:
-        files += write.builder.take_unflushed()
+        files += write.builder.list_unflushed()
     log.store.flush(files)
+    # Not before: if the leader is interrupted, the next one flushes them.
+    for write in group.plans:
+        write.builder.mark_flushed()
     log.store.runtime.faults.reach("publish.flushed")
     for write in group.plans:
         if write.lease is not None:
@@ -278,7 +284,7 @@ def _flush(log: ManifestLog, group: _Round) -> None:
 
 def _settle(group: _Round, head: Head) -> None:
     for write, outcome in group.outcomes.items():
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, BaseException):
             write.settle(error=outcome)
         elif outcome is None:
             write.settle()

@@ -6,6 +6,7 @@ This is the only module that swaps a manifest.
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import takewhile
@@ -146,8 +147,12 @@ class ManifestLog:
         return self._read(table)
 
     def peek_head(self) -> Head | None:
-        """Return the newest state seen so far, without a request."""
-        return self._head
+        """Return the newest state seen so far, without a request.
+
+        Raises:
+            BranchGoneError: The branch was deleted.
+        """
+        return None if self._head is None else _check_live(self._head)
 
     def readable_head(self) -> Head:
         """Return the newest state, or if its version is damaged, an older readable one: for reading history."""
@@ -190,13 +195,15 @@ class ManifestLog:
         commit = manifest.head_commit
         has_landed = has_landed or (lambda head: self.contains(head, commit.id, commit.seq - 1))
         faults = self.store.runtime.faults
+        # A copy, taken before the head: a read in another thread that renews it proves nothing about this base.
+        freshness = copy(self._freshness)
         cached = self._head
         # Another thread has published already: the swap would be lost.
         if cached is not None and cached.table.version > base.table.version:
             raise SwapLostError(self.path, base.table.version)
-        if not self._freshness.is_recent:
+        if not freshness.is_recent:
             _check_newest(base)
-            self._freshness.renew()
+            freshness.renew()
         # A hint names a later version whose file is missing. Opening raises, unless that version was trimmed: then the
         # swap is lost.
         if find_lost_version(self.store, self.path, base.table.version) is not None:
@@ -213,9 +220,9 @@ class ManifestLog:
             faults.reach("publish.swapped")
             table.flush()
             # Within that time no version after the base is trimmed, so one look at the next name is enough.
-            if not (self._freshness.is_recent and table.is_newest()):
+            if not (freshness.is_recent and table.is_newest()):
                 _verify(table, has_landed, self._read)
-            if not self._freshness.is_recent:
+            if not freshness.is_recent:
                 _check_base_exists(base, table)
             faults.reach("publish.verified")
         except (SwapLostError, OutcomeUnknownError, BranchGoneError):

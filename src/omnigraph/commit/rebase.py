@@ -88,6 +88,8 @@ def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables, known: Mappi
     other = known[move.table_key]
     own = move.change
     if own is None or other is None or not own.ids.isdisjoint(other.ids):
-        return replace(move, staged=rebase_staged(move.staged, table))
+        staged = rebase_staged(move.staged, table)
+        # Another commit may have inserted a row that it now replaces.
+        return replace(move, staged=staged, change=own and replace(own, is_fresh=not staged.taken_rows))
     # The rows that it replaces are where they were: none of them was changed, and no fragment rewritten.
     return replace(move, staged=restage_in_place(move.staged, table, own.located))

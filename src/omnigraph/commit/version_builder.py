@@ -57,7 +57,7 @@ class VersionBuilder:
     def apply(self, plan: CommitPlan) -> AppliedPlan:
         """Create the new tables and the moved versions of a plan, and return their pins.
 
-        They are invisible, and durable once the caller has flushed the files of `take_unflushed`.
+        They are invisible, and durable once the caller has flushed the files of `list_unflushed`.
         """
         for table in plan.new_tables:
             self._create(table)
@@ -75,11 +75,13 @@ class VersionBuilder:
             )
         return AppliedPlan(moved, dict(self._created), plan.new_tables)
 
-    def take_unflushed(self) -> list[str]:
-        """Return the files since the last call, which have to be flushed before the swap."""
-        files = self._files[self._flushed :]
+    def list_unflushed(self) -> list[str]:
+        """Return the files that have to be flushed before the swap."""
+        return self._files[self._flushed :]
+
+    def mark_flushed(self) -> None:
+        """Record that all files so far are durable."""
         self._flushed = len(self._files)
-        return files
 
     def list_files(self, plan: CommitPlan) -> set[str]:
         """Return the files that a commit of this plan needs: those of its staged writes, and its versions."""

@@ -75,12 +75,14 @@ class TailKeeper:
     def close(self) -> None:
         """Compact what is due, within the time that the options allow; without such a limit, do nothing."""
         seconds = self._options.maintenance_seconds
-        if seconds is None or not self._due:
+        if seconds is None:
             return
+        # Other threads may still write.
+        with self._lock:
+            due, self._due = self._due, {}
         deadline = monotonic() + seconds
-        for (_, table_key), session in self._due.items():
+        for (_, table_key), session in due.items():
             self._compact(session, table_key, lambda: monotonic() > deadline, MAX_FRAGMENTS_AT_CLOSE)
-        self._due.clear()
 
     def wait(self, seconds: float) -> bool:
         """Wait until no thread works, for tests and measurements; return whether that was within the time."""

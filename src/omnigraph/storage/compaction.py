@@ -41,6 +41,9 @@ from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
 # Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number. A
 # commit takes 10 ms and adds a fragment or two, and compacting 1,024 rows less than a millisecond.
 MIN_RESERVED_NUMBERS = 64
+# More of them for each fragment that is compacted: a group of writers adds up to 64 fragments with one swap. With 64
+# threads, compactions of 2 s failed one after the other; now each failure leaves more fragments, hence more numbers.
+RESERVED_PER_FRAGMENT = 4
 MAX_RESERVED_NUMBERS = 4_096
 ROWS_PER_RESERVED_NUMBER = 1_024
 # Lance panics beyond this number: it is stored in 32 bits. At 64 numbers per compaction of 32 commits, a table takes
@@ -131,8 +134,9 @@ def _reserve_numbers(table: LanceTable, groups: Sequence[CompactedGroup], old: S
     if free < 0:
         raise FragmentNumbersExhaustedError(table.path)
     work = sum(fragment.rows for fragment in old) // ROWS_PER_RESERVED_NUMBER
+    least = max(MIN_RESERVED_NUMBERS, RESERVED_PER_FRAGMENT * len(old))
     # Near the end other writers need numbers too: half of the rest is left to them.
-    return highest + 1 + min(MIN_RESERVED_NUMBERS + work, MAX_RESERVED_NUMBERS, free // 2)
+    return highest + 1 + min(least + work, MAX_RESERVED_NUMBERS, free // 2)
 
 
 def _encode_group(read: list[int], written: list[_FragmentJson], old: list[int], new: list[_FragmentJson]) -> str:
