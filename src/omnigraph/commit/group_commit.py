@@ -152,8 +152,12 @@ class _Round:
         )
         self.state = Head(snapshot, self.base.table)
         self.commits.append(manifest.head_commit)
+        # A move of an adopted table starts from another branch, so its change says nothing about the rows before.
+        changes = {move.table_key: move.change for move in plan.moves}
         # Known to the writes after it; if the swap is lost, no commit has this digest.
-        RECENT_CHANGES.remember(manifest.head_commit, {move.table_key: move.change for move in plan.moves})
+        RECENT_CHANGES.remember(
+            manifest.head_commit, {key: None if key in plan.adopted else change for key, change in changes.items()}
+        )
         self.plans[write] = plan
         return manifest.head_commit, False
 
