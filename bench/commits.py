@@ -1,4 +1,4 @@
-"""Measure what a commit costs: by length of history and number of small writes, its requests, a flush, and two peers.
+"""Measure what a commit costs: by length of history and number of small writes, its requests, a flush, and peers.
 
 Absolute times depend on the machine; compare ratios within one run. All contestants insert the same rows individually,
 in turns, so that other load on the machine affects each of them alike. The peers do less: a Lance append writes one
@@ -7,6 +7,7 @@ loopback, so run it with `PYTHONPATH=tests`; `make bench` does. With `--long` th
 """
 
 import gc
+import importlib.util
 import sqlite3
 import statistics
 import sys
@@ -96,6 +97,41 @@ def build_sqlite_insert(path: Path) -> Callable[[int], object]:
     return lambda number: connection.execute("insert into a values (?, ?)", (f"row-{number:09}", number))
 
 
+def build_lancedb_upsert(root: Path) -> Callable[[int], object]:
+    """Return a function that upserts a row into a LanceDB table by its id."""
+    import lancedb
+
+    table = lancedb.connect(str(root)).create_table("a", schema=COLUMNS)
+    upsert = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    return lambda number: upsert.execute(build_row(number))
+
+
+def build_ladybug_insert(root: Path) -> Callable[[int], object]:
+    """Return a function that inserts a node into LadybugDB."""
+    import ladybug
+
+    connection = ladybug.Connection(ladybug.Database(str(root)))
+    connection.execute("CREATE NODE TABLE A(id STRING, v INT64, PRIMARY KEY (id))")
+    return lambda number: connection.execute(
+        "CREATE (:A {id: $id, v: $v})", parameters={"id": f"row-{number:09}", "v": number}
+    )
+
+
+def build_peers(root: Path) -> dict[str, Callable[[int], object]]:
+    """Return the functions with which the peers write one row; those that are not installed are left out."""
+    peers = {
+        "plain Lance append": build_lance_insert(root / "facts.lance"),
+        "SQLite, full": build_sqlite_insert(root / "facts.sqlite"),
+    }
+    optional = {"lancedb": ("LanceDB upsert", build_lancedb_upsert), "ladybug": ("LadybugDB", build_ladybug_insert)}
+    for module, (name, build) in optional.items():
+        if importlib.util.find_spec(module) is None:
+            print(f"{name} is not installed: it is not measured")
+        else:
+            peers[name] = build(root / module)
+    return peers
+
+
 def measure_in_turns(contestants: list[Contestant], rounds: int) -> None:
     """Measure the inserts of all contestants, in turns."""
     for number in range(-2, rounds):
@@ -182,13 +218,13 @@ class SmallWrites:
 
 
 def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
-    """Print CPU and requests of one small write by the number of those before it, and CPU of a plain Lance append."""
+    """Print CPU and requests of one small write by the number of those before it, and CPU of the peers."""
     graph = SmallWrites(root / "facts")
-    append = build_lance_insert(root / "facts.lance")
+    peers = build_peers(root)
     writes = (graph.insert, graph.update, graph.insert_edge, graph.delete, graph.upsert)
     milliseconds: dict[str, list[float]] = {}
     requests: dict[str, list[int]] = {}
-    appended = 0
+    written = dict.fromkeys(peers, 0)
     for mark in marks:
         graph.grow(mark)
         for write in writes:
@@ -203,13 +239,14 @@ def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
             name = write.__name__.replace("_", " ")
             milliseconds.setdefault(name, []).append(statistics.median(times) * 1e3)
             requests.setdefault(name, []).append(int(statistics.median(counts)))
-        times = []
-        while appended < mark + SAMPLES:
-            start = time.process_time()
-            append(appended)
-            appended += 1
-            times.append(time.process_time() - start)
-        milliseconds.setdefault("plain Lance append", []).append(statistics.median(times[-SAMPLES:]) * 1e3)
+        for name, write_row in peers.items():
+            times = []
+            while written[name] < mark + SAMPLES:
+                start = time.process_time()
+                write_row(written[name])
+                written[name] += 1
+                times.append(time.process_time() - start)
+            milliseconds.setdefault(name, []).append(statistics.median(times[-SAMPLES:]) * 1e3)
 
     print("\none small write by the number of commits before it, never optimised: CPU ms (requests)")
     print(f"{'':20}{''.join(f'{mark:>14,}' for mark in marks)}{'last/first':>12}")

@@ -8,9 +8,12 @@ import pytest
 from omnigraph.commit import freshness, manifest_log
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def a_held_state_stays_recent() -> Iterator[None]:
-    """A handle that was not used for ten seconds looks once more: on a busy machine, while a world is being made."""
+    """A handle that was not used for ten seconds looks once more: on a busy machine, while a world is being made.
+
+    By module, because a worker runs tests of other folders after these.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(freshness, "RECENT_SECONDS", 1e9)
         patched.setattr(manifest_log, "TRIM_AGE", timedelta(0))
