@@ -69,7 +69,10 @@ def _describe(code: str, error: type[OmnigraphError]) -> str:
     if error is OmnigraphError:
         return "A bug of omnigraph, or an error of a newer release."
     documented = error.variants[code].format_message if code in error.variants else error
-    return " ".join(inspect.cleandoc(documented.__doc__ or "").partition("\n\n")[0].split()).replace("|", "\\|")
+    text = " ".join(inspect.cleandoc(documented.__doc__ or "").partition("\n\n")[0].split()).replace("|", "\\|")
+    # A variant is a function, whose docstring says what it does; the page says when the error occurs.
+    when = text.removeprefix("Report that ")
+    return when[0].upper() + when[1:]
 
 
 def _iter_kinds() -> Iterator[tuple[Kind, str]]:

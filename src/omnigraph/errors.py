@@ -189,70 +189,70 @@ class BadArgumentError(OmnigraphError):
 
     @variant
     def bad_branch_name(self, name: str, reason: str) -> str:
-        """The name is not allowed for a branch."""
+        """Report that the name is not allowed for a branch."""
         return f"`{name}` can't be the name of a branch: {reason}"
 
     @variant
     def bad_tag_name(self, name: str, reason: str) -> str:
-        """A name that no tag may have."""
+        """Report that a name that no tag may have."""
         return f"`{name}` can't be the name of a tag: {reason}"
 
     @variant
     def bad_filter(self, name: str, reason: str) -> str:
-        """A filter of `commit list` does not exist, or its value can't be parsed."""
+        """Report that a filter of `commit list` does not exist, or its value can't be parsed."""
         return f"can't filter commits by `{name}`: {reason}"
 
     @variant
     def bad_place(self, place: str, reason: str) -> str:
-        """A text is no location that can be read or written here."""
+        """Report that a text is no location that can be read or written here."""
         return f"`{place}` can't be used: {reason}"
 
     @variant
     def bad_uri(self, uri: str, reason: str) -> str:
-        """The text is not a URI under which a graph can be stored."""
+        """Report that the text is not a URI under which a graph can be stored."""
         return f"`{uri}` can't hold a graph: {reason}"
 
     @variant
     def bad_server_url(self, url: str, reason: str) -> str:
-        """The URL is not a valid server address, or a token would be sent to it unencrypted."""
+        """Report that the URL is not a valid server address, or a token would be sent to it unencrypted."""
         return f"can't connect to `{url}`: {reason}"
 
     @variant
     def nested_places(self, source: str, target: str) -> str:
-        """The target of a clone is inside its source, contains it, or is the same location."""
+        """Report that the target of a clone is inside its source, contains it, or is the same location."""
         return f"{target} is inside {source}, contains it, or is the same: choose a separate location"
 
     @variant
     def target_ambiguous(self) -> str:
-        """A query names both a commit and an instant to read."""
+        """Report that a query names both a commit and an instant to read."""
         return "a query reads one state: give either a snapshot or a time, not both"
 
     @variant
     def query_ambiguous(self, source: str, names: tuple[str, ...]) -> str:
-        """A source has several queries, and none was named."""
+        """Report that a source has several queries, and none was named."""
         return f"`{source}` has {len(names)} queries; name one: {', '.join(names)}"
 
     @variant
     def type_kind(self, name: str, given_as: str) -> str:
-        """Rows of a node type are given as edges, or the other way round; `given_as` is `nodes` or `edges`."""
+        """Report that rows of a node type are given as edges, or the reverse; `given_as` is `nodes` or `edges`."""
         is_node = given_as == "edges"
         actual, way_out = ("a node", "`nodes` (--node)") if is_node else ("an edge", "`edges` (--edge)")
         return f"`{name}` is {actual} type, but its rows are given as {given_as}; pass them as {way_out}"
 
     @variant
     def input_twice(self, path: str, first: str) -> str:
-        """A file is named twice, so its records would be loaded twice, or as two types."""
+        """Report that a file is named twice, so its records would be loaded twice, or as two types."""
         again = "" if first == path else f" (it is the same file as `{first}`)"
         return f"`{path}` is named twice{again}; name every file once"
 
     @variant
     def bad_input_name(self, text: str, form: str) -> str:
-        """An argument such as `Person=people.csv` or `Person.name=full_name` is malformed."""
+        """Report that an argument such as `Person=people.csv` or `Person.name=full_name` is malformed."""
         return f"`{text}` is not of the form `{form}`"
 
     @variant
     def input_elsewhere(self, address: str) -> str:
-        """An input has an address that a load can't read from."""
+        """Report that an input has an address that a load can't read from."""
         return (
             f"`{address}` is not a path: a load reads files on this machine, or shared with Spark's machines, and"
             " `s3://bucket/key` where the graph itself is opened."
@@ -262,7 +262,7 @@ class BadArgumentError(OmnigraphError):
 
     @variant
     def another_graph(self, uri: str, source: str) -> str:
-        """The source of a repair is not a copy of this graph but another graph."""
+        """Report that the source of a repair is not a copy of this graph but another graph."""
         return (
             f"{source} is no copy of {uri}: they do not begin with the same commit."
             " Name a clone or a backup of this very graph"
@@ -270,7 +270,7 @@ class BadArgumentError(OmnigraphError):
 
     @variant
     def demo_place_taken(self, directory: str) -> str:
-        """The directory for the tour holds files that the tour did not create."""
+        """Report that the directory for the tour holds files that the tour did not create."""
         return f"`{directory}` is not empty and was not created by an earlier tour: name another directory"
 
 
@@ -288,37 +288,37 @@ class SettingsError(OmnigraphError):
 
     @variant
     def bad_variable(self, variable: str, value: str, way_out: str = "write true or false") -> str:
-        """An environment variable has an invalid value."""
+        """Report that an environment variable has an invalid value."""
         return f"the environment variable {variable} is `{value}`; {way_out}"
 
     @variant
     def bad_bind(self, given: str) -> str:
-        """An address that no server can listen on."""
+        """Report that an address that no server can listen on."""
         return f"can't listen on `{given}`: write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080"
 
     @variant
     def bad_graph_id(self, given: str, reason: str) -> str:
-        """A graph can't be served under this name, or two graphs have the same."""
+        """Report that a graph can't be served under this name, or two graphs have the same."""
         return f"a graph can't be served as `{given}`: {reason}"
 
     @variant
     def open_server(self, address: str, reason: str) -> str:
-        """A server would allow every client everything, without this being confirmed."""
+        """Report that a server would allow every client everything, without this being confirmed."""
         return f"not serving on {address}: {reason}"
 
     @variant
     def bad_agent_settings(self, reason: str) -> str:
-        """The settings do not determine which graph an agent works on, or as which actor."""
+        """Report that the settings do not determine which graph an agent works on, or as which actor."""
         return reason
 
     @variant
     def bad_policies(self, path: str, problems: tuple[str, ...]) -> str:
-        """Policies are invalid; `problems` lists the mistakes, each with its file."""
+        """Report that policies are invalid; `problems` lists the mistakes, each with its file."""
         return "\n".join([f"the policies of `{path}` can't be used:", *problems])
 
     @variant
     def no_embedding_provider(self, property: str, instead: str | None = None) -> str:
-        """A text must become a vector, but no provider is configured."""
+        """Report that a text must become a vector, but no provider is configured."""
         other_way = f", or {instead}" if instead else ""
         return (
             f"a text must become a vector of `{property}`, but no embedding provider is configured: set"
@@ -327,7 +327,7 @@ class SettingsError(OmnigraphError):
 
     @variant
     def embedding_settings(self, provider: str, reason: str) -> str:
-        """A provider is chosen, but its settings are incomplete or wrong."""
+        """Report that a provider is chosen, but its settings are incomplete or wrong."""
         return f"the embedding provider `{provider}` can't be used: {reason}"
 
 
@@ -341,12 +341,12 @@ class LibraryMissingError(OmnigraphError):
 
     @variant
     def spark_missing(self, module: str) -> str:
-        """Spark is needed but not installed."""
+        """Report that Spark is needed but not installed."""
         return f"this needs Spark ({module} is not installed): `pip install 'omnigraph[spark]'`"
 
     @variant
     def server_missing(self, module: str) -> str:
-        """The server is needed but not installed."""
+        """Report that the server is needed but not installed."""
         extra = "mcp" if module.startswith("mcp") else "server"
         return f"this needs the server ({module} is not installed): `pip install 'omnigraph[{extra}]'`"
 
@@ -358,52 +358,52 @@ class QueryError(OmnigraphError):
 
     @variant
     def not_a_mutation(self, name: str) -> str:
-        """A query that only reads was passed where a mutation is needed."""
+        """Report that a query that only reads was passed where a mutation is needed."""
         return f"the query `{name}` only reads; run it as a query, not as a mutation"
 
     @variant
     def not_a_read(self, name: str) -> str:
-        """A query that changes the graph was passed where only reads are allowed."""
+        """Report that a query that changes the graph was passed where only reads are allowed."""
         return f"the query `{name}` changes the graph; run it as a mutation, not as a query"
 
     @variant
     def aggregate_overflow(self, aggregate: str, type: str) -> str:
-        """An aggregate is larger than its type can hold."""
+        """Report that an aggregate is larger than its type can hold."""
         return f"`{aggregate}` is larger than {type} can hold: group by more, or filter first"
 
     @variant
     def calculation_overflow(self, expression: str) -> str:
-        """A calculated integer does not fit into 64 bits."""
+        """Report that a calculated integer does not fit into 64 bits."""
         return f"the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
 
     @variant
     def value_out_of_range(self, expression: str, property: str, type: str) -> str:
-        """A calculated value does not fit the type of its property."""
+        """Report that a calculated value does not fit the type of its property."""
         return f"a value of `{expression}` does not fit `{property}`, which is {type}"
 
     @variant
     def value_missing(self, expression: str, property: str) -> str:
-        """A calculated value is null, but its property is required."""
+        """Report that a calculated value is null, but its property is required."""
         return f"`{expression}` is null in a row, but `{property}` is required: give another value with `coalesce`"
 
     @variant
     def bad_pattern(self, pattern: str, reason: str) -> str:
-        """A parameter that is a regular expression can't be compiled."""
+        """Report that a parameter that is a regular expression can't be compiled."""
         return f"`{pattern}` is not a regular expression: {reason}"
 
     @variant
     def bad_zone(self, zone: str) -> str:
-        """A parameter names a time zone that does not exist."""
+        """Report that a parameter names a time zone that does not exist."""
         return f"there is no time zone `{zone}`: write one such as `Europe/Berlin` or `UTC`"
 
     @variant
     def mixed_ends(self, edge: str, source: str, target: str) -> str:
-        """An edge type connects two different node types, but an algorithm needs edges between nodes of one type."""
+        """Report that an edge type connects two node types, but an algorithm needs edges between nodes of one type."""
         return f"`{edge}` connects {source} to {target}; an algorithm needs edges between nodes of one type"
 
     @variant
     def algorithm_argument(self, name: str, value: str, reason: str) -> str:
-        """An argument of an algorithm is invalid; `reason` states what is expected."""
+        """Report that an argument of an algorithm is invalid; `reason` states what is expected."""
         return f"{name}={value}: {reason}"
 
 
@@ -414,38 +414,38 @@ class MissingError(OmnigraphError):
 
     @variant
     def query_not_found(self, name: str, source: str, near: str | None, names: tuple[str, ...] = ()) -> str:
-        """A file has no query of this name; `near` is the name that was likely meant, `names` are its queries."""
+        """Report that a file has no query of this name; `near` was likely meant, `names` are its queries."""
         if not name:
             return f"`{source}` holds no query"
         return f"`{source}` holds no query `{name}`{_format_names(near, names)}"
 
     @variant
     def entity_not_found(self, type: str, id: str, branch: str, near: str | None) -> str:
-        """No node or edge of the type has or ever had that id; `near` is the id that was likely meant."""
+        """Report that no node or edge of the type has or ever had that id; `near` is the id that was likely meant."""
         way_out = f"; did you mean `{near}`?" if near else ""
         return f"the branch `{branch}` has no {type} `{id}` in its history{way_out}"
 
     @variant
     def row_not_found(self, type: str, id: str) -> str:
-        """No node or edge of the type has this id."""
+        """Report that no node or edge of the type has this id."""
         return f"there is no {type} `{id}`"
 
     @variant
     def blob_property_not_found(self, type: str, property: str, known: tuple[str, ...]) -> str:
-        """The type has no Blob property of that name; `known` lists those it has."""
+        """Report that the type has no Blob property of that name; `known` lists those it has."""
         listed = ", ".join(f"`{name}`" for name in known)
         existing = f"its Blob properties are {listed}" if known else "it has none"
         return f"`{type}` has no Blob property `{property}`; {existing}"
 
     @variant
     def column_not_found(self, type: str, column: str, near: str | None) -> str:
-        """A requested column does not exist in a type; `near` is the closest name, if any."""
+        """Report that a requested column does not exist in a type; `near` is the closest name, if any."""
         way_out = f"; did you mean `{near}`?" if near else ""
         return f"`{type}` has no column `{column}`{way_out}"
 
     @variant
     def embedding_not_declared(self, type: str, property: str | None, near: str | None) -> str:
-        """The type has no vector computed from a text, or the named property is not one; `near` was likely meant."""
+        """Report that the type has no vector computed from a text, or the property is none; `near` was likely meant."""
         way_out = f"; did you mean `{near}`?" if near else ': declare one with @embed("text")'
         if property is None:
             return f"`{type}` has no vector that is computed from a text{way_out}"
@@ -453,7 +453,7 @@ class MissingError(OmnigraphError):
 
     @variant
     def history_unrecorded(self, branch: str) -> str:
-        """The history of a branch has no digests, because an older release made it."""
+        """Report that the history of a branch has no digests, because an older release made it."""
         return (
             f"the commits of `{branch}` have no digests, since an older release began it: nothing can be proved."
             " `omnigraph check --record` makes one commit that records what is there, and digests begin with it"
@@ -461,17 +461,17 @@ class MissingError(OmnigraphError):
 
     @variant
     def directory_not_found(self, path: str, file: str) -> str:
-        """A file is to be written into a directory that does not exist."""
+        """Report that a file is to be written into a directory that does not exist."""
         return f"there is no directory `{path}` to write `{file}` in: make it first, or check the path"
 
     @variant
     def no_input(self, path: str, reason: str) -> str:
-        """A directory or pattern selects no file; `reason` states why."""
+        """Report that a directory or pattern selects no file; `reason` states why."""
         return f"`{path}` names nothing to load: {reason}"
 
     @variant
     def input_not_on_executor(self, path: str, place: str, host: str) -> str:
-        """A file of a load exists on the driver, but an executor does not find it."""
+        """Report that a file of a load exists on the driver, but an executor does not find it."""
         return (
             f"the executor on {host} did not find `{path}` at {place}, where the driver has it; put it"
             " where all machines of Spark see it, such as a shared directory or s3://"
@@ -494,17 +494,17 @@ class BadFileError(OmnigraphError):
 
     @variant
     def not_a_file(self, path: str) -> str:
-        """A directory, or another object without text, was named where a file is needed."""
+        """Report that a directory, or another object without text, was named where a file is needed."""
         return f"`{path}` is a directory; name a file in it"
 
     @variant
     def not_utf8(self, path: str, offset: int, byte: int) -> str:
-        """A text is not UTF-8; `offset` is the first invalid byte."""
+        """Report that a text is not UTF-8; `offset` is the first invalid byte."""
         return f"`{path}` is not UTF-8: byte 0x{byte:02x} at offset {offset}; save it as UTF-8"
 
     @variant
     def table_unreadable(self, file: str, what: str, reason: str) -> str:
-        """A table or frame in memory can't be read as Arrow data; `what` is its Python type."""
+        """Report that a table or frame in memory can't be read as Arrow data; `what` is its Python type."""
         return f"{file}: the {what} can't be read: {reason}"
 
 
@@ -544,17 +544,17 @@ class LimitError(OmnigraphError):
 
     @variant
     def text_too_large(self, path: str, limit: int) -> str:
-        """A schema or query text exceeds the size limit."""
+        """Report that a schema or query text exceeds the size limit."""
         return f"`{path}` has more than {limit} bytes, the limit for a schema or query file; split it"
 
     @variant
     def count_overflow(self) -> str:
-        """More matches than a 64-bit number counts."""
+        """Report that there are more matches than a 64-bit number counts."""
         return "the query has more matches than a 64-bit number can count: filter it, or ask for fewer hops"
 
     @variant
     def check_scratch_failed(self, directory: str, reason: str) -> str:
-        """The temporary files of a check can't be written or read, most likely because the disk is full."""
+        """Report that the temporary files of a check can't be written or read, most likely because the disk is full."""
         return (
             f"a check of many rows keeps eight bytes for each in `{directory}`, and that failed: {reason};"
             " free some space, set TMPDIR to a directory that has more, or check with --quick"
@@ -572,7 +572,7 @@ class PlaceTakenError(OmnigraphError):
 
     @variant
     def clone_busy(self, uri: str, seconds: float) -> str:
-        """Another clone is being written to the same location."""
+        """Report that another clone is being written to the same location."""
         return (
             f"another clone is being written to {uri}: wait for it, or choose another location;"
             f" if it has died, try again in {seconds:.0f} seconds"
@@ -586,7 +586,7 @@ class CorruptError(OmnigraphError):
 
     @variant
     def manifest_rolled_back(self, branch: str, path: str, seq: int, reason: str) -> str:  # noqa: ARG002 - a fact
-        """A manifest has lost its newest versions, with acknowledged commits: another object still names one."""
+        """Report that a manifest has lost its newest versions, with commits: another object still names one."""
         return (
             f"the manifest of `{branch}` has lost its newest versions: {reason}. Nothing was changed: restore"
             f" the versions under `{path}` from a backup; or run `omnigraph repair`, which accepts the loss if"
@@ -595,7 +595,7 @@ class CorruptError(OmnigraphError):
 
     @variant
     def graph_replaced(self, uri: str, seen: int, found: int) -> str:
-        """The graph was reset to an earlier state, or replaced by another one, while a handle on it was open."""
+        """Report that the graph was reset to an earlier state, or replaced, while a handle on it was open."""
         return (
             f"the manifest of {uri} was seen at version {seen} and is at {found} now: the graph was"
             " created again or restored from a copy while it was open. Open it again to use its current state"
@@ -603,7 +603,7 @@ class CorruptError(OmnigraphError):
 
     @variant
     def sidecar_contradicted(self, key: str, path: str, version: str, branch: str) -> str:
-        """A sidecar's operation is not in the history, but a branch uses a table version that it created."""
+        """Report that a sidecar's operation is not in the history, but a branch uses a table version that it made."""
         return (
             f"the sidecar `{key}` names no commit of the history, but `{branch}` uses version {version}"
             f" of {path}, which its operation created: the sidecar is damaged and left alone. Remove it while no"
@@ -612,7 +612,7 @@ class CorruptError(OmnigraphError):
 
     @variant
     def change_unreadable(self, commit_id: str, table_key: str, reason: str) -> str:
-        """The change set of a commit can't be computed, because a table version before or after it can't be read."""
+        """Report that the change set of a commit can't be computed: a table version before or after can't be read."""
         return (
             f"the changes of commit {commit_id} to {table_key} can't be read: {reason}."
             " To continue following, export a later snapshot and resume the feed after its commit"
@@ -620,7 +620,7 @@ class CorruptError(OmnigraphError):
 
     @variant
     def dangling_edge(self, edge_type: str, end: str, node_id: str, edges: int) -> str:
-        """A stored edge names a node that its snapshot does not have."""
+        """Report that a stored edge names a node that its snapshot does not have."""
         more = f" (and {edges - 1} more)" if edges > 1 else ""
         return (
             f"an edge of {edge_type} has `{node_id}` as its {end}, but the snapshot has no such node"
@@ -629,7 +629,7 @@ class CorruptError(OmnigraphError):
 
     @variant
     def staged_write_unreadable(self, reason: str) -> str:
-        """The JSON of a staged write can't be decoded."""
+        """Report that the JSON of a staged write can't be decoded."""
         return f"a staged write can't be read: {reason}"
 
 
@@ -640,17 +640,17 @@ class BugError(OmnigraphError):
 
     @variant
     def demo_failed(self, command: str, expected: int, found: int) -> str:
-        """A step of the tour did not end as expected; its output shows why."""
+        """Report that a step of the tour did not end as expected; its output shows why."""
         return f"the tour stops here: `{command}` ended with exit code {found} instead of {expected}"
 
     @variant
     def search_not_here(self, function: str) -> str:
-        """A text search reached the evaluation of column values; the planner should have kept them apart."""
+        """Report that a text search reached the evaluation of column values; the planner should keep them apart."""
         return f"`{function}` can't be evaluated by comparing values: please report this as a bug, with the query"
 
     @variant
     def purge_mismatch(self, path: str, expected: int, found: int) -> str:
-        """Rewritten files do not have the rows of those that they replace. None of them is used."""
+        """Report that rewritten files do not have the rows of those that they replace. None of them is used."""
         return (
             f"rewriting {expected} rows of {path} produced {found}; nothing was changed."
             " This is a bug: please report it"
@@ -658,7 +658,7 @@ class BugError(OmnigraphError):
 
     @variant
     def rewrite_mismatch(self, path: str, expected: int, found: int) -> str:
-        """A compaction wrote another number of rows than it read. None of it is used."""
+        """Report that a compaction wrote another number of rows than it read. None of it is used."""
         return (
             f"compacting {expected} rows of {path} produced {found}; nothing was changed."
             " This is a bug: please report it"
@@ -666,7 +666,7 @@ class BugError(OmnigraphError):
 
     @variant
     def stale_base(self, path: str, base: int, found: int) -> str:
-        """A staged write other than an append was about to be applied to a version that is not its base."""
+        """Report that a staged write other than an append was about to be applied to a version that is not its base."""
         return (
             f"a write of {path} was staged on version {base}, not {found};"
             " applying it there would restore deleted rows, or duplicate rows"
@@ -674,7 +674,7 @@ class BugError(OmnigraphError):
 
     @variant
     def task_broken(self, reason: str, place: str) -> str:
-        """A task failed in omnigraph's own code, on an executor."""
+        """Report that a task failed in omnigraph's own code, on an executor."""
         return f"this is a bug of omnigraph, in a task on Spark: {reason} ({place}); please report it"
 
 

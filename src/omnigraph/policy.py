@@ -87,12 +87,12 @@ class WrongActorError(OmnigraphError):
 
     @variant
     def nobody_acts(self) -> str:
-        """The graph has a policy, and the handle has no actor."""
+        """Report that the graph has a policy, and the handle has no actor."""
         return "this graph has a policy, and this handle has no actor: use `graph.acting_as(actor)`"
 
     @variant
     def actor_differs(self, actor: str, named: str) -> str:
-        """A handle that acts for one actor was asked to sign as another."""
+        """Report that a handle that acts for one actor was asked to sign as another."""
         return f"this handle acts for `{actor}` and can't sign as `{named}`: leave the actor out"
 
 

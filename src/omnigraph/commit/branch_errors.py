@@ -22,7 +22,7 @@ class OutcomeUnknownError(OmnigraphError):
 
     @variant
     def branch_outcome_unknown(self, name: str, reason: str) -> str:
-        """A branch may or may not have been created or deleted: the store stopped responding."""
+        """Report that a branch may or may not have been created or deleted: the store stopped responding."""
         return (
             f"the branch `{name}` may or may not have been changed: the store stopped responding ({reason})."
             " Check with `omnigraph branch list` once it responds again"
@@ -30,7 +30,7 @@ class OutcomeUnknownError(OmnigraphError):
 
     @variant
     def tag_outcome_unknown(self, name: str, reason: str) -> str:
-        """The store stopped answering while a tag was created or deleted, so the outcome is not known."""
+        """Report that the store stopped answering while a tag was created or deleted, so the outcome is not known."""
         return (
             f"the outcome for tag `{name}` is not known: the store stopped answering ({reason})."
             " Run `omnigraph tag list` once it answers again"

@@ -50,7 +50,7 @@ class DataDroppedError(OmnigraphError):
 
     @variant
     def merge_base_dropped(self, source: str, into: str, table_key: str, what: str, branch: str, commit_id: str) -> str:
-        """The merge base of two branches has a table whose data was dropped since."""
+        """Report that the merge base of two branches has a table whose data was dropped since."""
         name = table_key.partition(":")[2]
         return (
             f"`{name}` can't be read at the merge base of `{source}` and `{into}`: `{what}` was"

@@ -88,7 +88,7 @@ class FencedError(OmnigraphError):
 
     @variant
     def phase_closed(self, operation_id: str, task: str) -> str:
-        """The phase of a task was closed before the task ended."""
+        """Report that the phase of a task was closed before the task ended."""
         return f"the task {task} of operation {operation_id} came too late: its job has ended without it"
 
 

@@ -18,7 +18,7 @@ class EmbeddingError(OmnigraphError):
 
     @variant
     def embedding_model_differs(self, property: str, declared: str, model: str) -> str:
-        """A vector is declared to be computed by another model than the provider's."""
+        """Report that a vector is declared to be computed by another model than the provider's."""
         return (
             f"`{property}` is computed by the model `{declared}` (@embed), but the provider's is"
             f" `{model}`: vectors of two models don't compare; set OMNIGRAPH_EMBED_MODEL, or change the schema"
@@ -26,7 +26,7 @@ class EmbeddingError(OmnigraphError):
 
     @variant
     def embedding_size_differs(self, property: str, size: int, model: str, given: int) -> str:
-        """A provider returns vectors of another size than the property has."""
+        """Report that a provider returns vectors of another size than the property has."""
         return (
             f"`{property}` is a Vector({size}), but the model `{model}` makes vectors of {given}"
             " numbers: choose another model, or declare that size"
@@ -34,7 +34,7 @@ class EmbeddingError(OmnigraphError):
 
     @variant
     def embedding_refused(self, provider: str, status: int, reason: str) -> str:
-        """The provider rejected the request: a wrong key, model or text. Trying again does not help."""
+        """Report that the provider rejected the request: a wrong key, model or text. Trying again does not help."""
         return f"the embedding provider `{provider}` refused (HTTP {status}): {reason}"
 
 

@@ -48,12 +48,12 @@ class VerificationError(OmnigraphError):
 
     @variant
     def commit_altered(self, commit_id: str, branch: str, reason: str) -> str:
-        """A commit does not match its digest, or the head contradicts its history."""
+        """Report that a commit does not match its digest, or the head contradicts its history."""
         return f"commit {commit_id} of `{branch}` was altered: {reason}; run `omnigraph check`"
 
     @variant
     def digest_unknown(self, digest: str, branch: str, head: str | None) -> str:
-        """No commit of a branch's history has the digest that was written down."""
+        """Report that no commit of a branch's history has the digest that was written down."""
         now = "has no digests" if head is None else f"ends with {head}"
         return (
             f"the history of `{branch}` does not contain the digest {digest}, and {now}: it is another graph"
@@ -62,7 +62,7 @@ class VerificationError(OmnigraphError):
 
     @variant
     def files_damaged(self, branch: str, place: str, reason: str, count: int) -> str:
-        """Files of a branch's current state are missing or differ from those that its commits made."""
+        """Report that files of a branch's current state are missing or differ from those that its commits made."""
         more = f", and {count - 1} more" if count > 1 else ""
         return f"{reason} ({place}{more}); `omnigraph check --branch {branch}` shows what can be done"
 

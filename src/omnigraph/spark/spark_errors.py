@@ -10,17 +10,17 @@ class SparkInputError(OmnigraphError):
 
     @variant
     def sql(self, reason: str) -> str:
-        """A SQL statement is invalid, names something that does not exist, or has a result that can't be returned."""
+        """Report that a SQL statement is invalid, names what does not exist, or has a result that can't be returned."""
         return reason
 
     @variant
     def task_failed(self, reason: str) -> str:
-        """A task failed in code outside of omnigraph, such as a user-defined function of the loaded DataFrame."""
+        """Report that a task failed in code outside of omnigraph, such as a user-defined function of a DataFrame."""
         return f"a task failed on Spark: {reason}"
 
     @variant
     def input_changed(self, name: str) -> str:
-        """An input gave other rows when it was read again."""
+        """Report that an input gave other rows when it was read again."""
         return (
             f"{name} gave other rows when it was read again; nothing was loaded."
             " Don't change files while they are loaded, and persist or write a DataFrame whose rows are computed again"
@@ -38,17 +38,17 @@ class SparkFailedError(OmnigraphError):
 
     @variant
     def spark_not_started(self, master: str, reason: str) -> str:
-        """Spark does not start, or its master does not answer; `reason` is its last message."""
+        """Report that Spark does not start, or its master does not answer; `reason` is its last message."""
         return f"can't start Spark on `{master}`: {reason}"
 
     @variant
     def executor_lost(self, reason: str) -> str:
-        """An executor, or its Python process, was lost too often for the job to continue."""
+        """Report that an executor, or its Python process, was lost too often for the job to continue."""
         return f"an executor of Spark was lost: {reason}"
 
     @variant
     def job_cancelled(self, reason: str) -> str:
-        """The job was cancelled in Spark, or its session was stopped."""
+        """Report that the job was cancelled in Spark, or its session was stopped."""
         return f"the job was cancelled on Spark: {reason}"
 
 
@@ -59,17 +59,17 @@ class SparkUsageError(OmnigraphError):
 
     @variant
     def source_option(self, option: str, reason: str) -> str:
-        """An option of the data source is missing, unknown or malformed."""
+        """Report that an option of the data source is missing, unknown or malformed."""
         return f"the option `{option}` of the data source `omnigraph`: {reason}"
 
     @variant
     def bad_mapping(self, type: str, reason: str) -> str:
-        """The mapping from a stream's rows to nodes and edges is invalid; `type` is empty if not about one type."""
+        """Report that the mapping from a stream's rows to nodes and edges is invalid; `type` may be empty."""
         return f"the mapping of `{type}`: {reason}" if type else f"the mapping: {reason}"
 
     @variant
     def view_name(self, first: str, second: str) -> str:
-        """The names of two types differ only in case, which SQL ignores."""
+        """Report that the names of two types differ only in case, which SQL ignores."""
         return (
             f"SQL can't distinguish `{first}` from `{second}`; read one of them with `table`, and give it"
             " another name with `createOrReplaceTempView`"
@@ -77,7 +77,7 @@ class SparkUsageError(OmnigraphError):
 
     @variant
     def stream_elsewhere(self, name: str, master: str) -> str:
-        """A stream or a table in memory is to be loaded by a Spark on other machines, which can't read it."""
+        """Report that a stream or a table in memory is to be loaded by Spark on other machines, which can't read it."""
         return (
             f"only this process can read `{name}`, and Spark runs on `{master}`; write it to a file that all"
             " of its machines can read"
@@ -85,7 +85,7 @@ class SparkUsageError(OmnigraphError):
 
     @variant
     def too_many_parts(self, what: str, parts: int, most: int) -> str:
-        """An input has more parts than one load can number."""
+        """Report that an input has more parts than one load can number."""
         return (
             f"{what}: {parts:,} parts are more than the limit of {most:,} for one load;"
             " coalesce a DataFrame, merge small files, or load in several steps"
@@ -93,7 +93,7 @@ class SparkUsageError(OmnigraphError):
 
     @variant
     def other_master(self, asked: str, active: str) -> str:
-        """A master is requested, but this process has a session on another one, and can have only one session."""
+        """Report that a master is requested, but this process has its only session on another one."""
         return (
             f"a Spark session on `{active}` is active, so none can be started on `{asked}`;"
             " name no master to use the active session, or stop it first"
@@ -101,12 +101,12 @@ class SparkUsageError(OmnigraphError):
 
     @variant
     def executor_not_ready(self, reason: str) -> str:
-        """An executor can't run our tasks: it lacks omnigraph, or has another Python."""
+        """Report that an executor can't run our tasks: it lacks omnigraph, or has another Python."""
         return f"an executor of Spark can't run this: {reason}"
 
     @variant
     def executor_differs(self, host: str, what: str, driver: str, executor: str) -> str:
-        """An executor has another omnigraph than the driver, or other versions of the libraries it depends on."""
+        """Report that an executor has another omnigraph than the driver, or other versions of its libraries."""
         return (
             f"the executor on {host} differs from the driver in {what}: {executor} there, {driver}"
             " here; install the same omnigraph, with the same requirements, everywhere. Nothing was done"

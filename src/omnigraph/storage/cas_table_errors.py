@@ -26,12 +26,12 @@ class OutdatedError(OmnigraphError):
 
     @variant
     def rewrite_outdated(self, path: str, reason: str) -> str:
-        """Compacted fragments no longer fit the table."""
+        """Report that compacted fragments no longer fit the table."""
         return f"compacted fragments of {path} no longer fit the table ({reason}); plan the compaction again"
 
     @variant
     def index_segment_outdated(self, path: str, index: str) -> str:
-        """An index segment was built from fragments that no longer exist, or that another segment covers by now."""
+        """Report that an index segment was built from fragments that no longer exist, or that another one covers."""
         return (
             f"the index {index} was built from rows of {path} that were rewritten or indexed in the meantime:"
             " build it again"
@@ -39,7 +39,7 @@ class OutdatedError(OmnigraphError):
 
     @variant
     def columns_outdated(self, path: str) -> str:
-        """A change of columns was staged on a version that is no longer the table's newest; stage it again."""
+        """Report that a change of columns was staged on a version that is not the newest any more; stage it again."""
         return f"the columns of {path} can't be changed: its files were rewritten in the meantime; retry"
 
 
