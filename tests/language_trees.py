@@ -297,7 +297,7 @@ class QueryGrower(_Grower):
 
     def binding(self) -> q.Binding:
         filters = self.some(self.assignment)
-        return q.Binding(variable=self.variable(), type=self.type_name(), filters=filters, span=NOWHERE)
+        return q.Binding(variable=self.variable(), types=(self.type_name(),), filters=filters, span=NOWHERE)
 
     def traversal(self) -> q.TraversalClause:
         is_text = self.chance()
@@ -306,14 +306,14 @@ class QueryGrower(_Grower):
             edge = Name(self.pick(("Knows", "Person", "A")), NOWHERE)
         return q.TraversalClause(
             source=self.variable(),
-            edge=edge,
+            edges=(q.EdgeName(name=edge, is_text=is_text, span=NOWHERE),),
             target=self.variable(),
-            edge_is_text=is_text,
             edge_variable=self.maybe(self.variable),
             is_undirected=self.chance(),
             bounds=self.maybe(
                 lambda: q.HopBounds(low=self.number(-1, 70), high=self.number(-1, 70), span=NOWHERE),
             ),
+            edge_span=NOWHERE,
             span=NOWHERE,
         )
 

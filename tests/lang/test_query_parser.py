@@ -24,6 +24,7 @@ from omnigraph.lang.query_ast import (
     Compare,
     CompareOp,
     Delete,
+    EdgeName,
     Expr,
     HopBounds,
     Insert,
@@ -159,7 +160,7 @@ def test_a_read_has_all_its_parts() -> None:
     )
 
     assert found == Read(
-        clauses=(Binding(variable=var("p"), type=name("P"), span=HERE),),
+        clauses=(Binding(variable=var("p"), types=(name("P"),), span=HERE),),
         projections=(
             Projection(value=prop("p", "a"), alias=name("x"), span=HERE),
             Projection(value=var("p"), span=HERE),
@@ -194,11 +195,12 @@ def test_a_binding_has_filters() -> None:
         Assignment(name=name("order"), value=number(3), span=HERE),
         Assignment(name=name("seen"), value=call("now"), span=HERE),
     )
-    assert found == Binding(variable=var("p"), type=name("Person"), filters=filters, span=HERE)
+    assert found == Binding(variable=var("p"), types=(name("Person"),), filters=filters, span=HERE)
 
 
-def hop(edge: str, **more: object) -> TraversalClause:
-    found = TraversalClause(source=var("a"), edge=name(edge), target=var("b"), span=HERE)
+def hop(edge: str, *, is_text: bool = False, **more: object) -> TraversalClause:
+    edges = (EdgeName(name=name(edge), is_text=is_text, span=HERE),)
+    found = TraversalClause(source=var("a"), edges=edges, target=var("b"), edge_span=HERE, span=HERE)
     return TraversalClause(**{field: getattr(found, field) for field in TraversalClause.__slots__} | more)
 
 
@@ -217,8 +219,8 @@ BOUNDS = HopBounds(low=1, high=3, span=HERE)
         ("$a $e:knows $b", hop("knows", edge_variable=var("e"))),
         ("$a $e:<knows> $b", hop("knows", edge_variable=var("e"), is_undirected=True)),
         ("$a $e:knows{1,3} $b", hop("knows", edge_variable=var("e"), bounds=BOUNDS)),
-        ('$a "in" $b', hop("in", edge_is_text=True)),
-        ('$a <"in">{1,3} $b', hop("in", edge_is_text=True, is_undirected=True, bounds=BOUNDS)),
+        ('$a "in" $b', hop("in", is_text=True)),
+        ('$a <"in">{1,3} $b', hop("in", is_text=True, is_undirected=True, bounds=BOUNDS)),
     ],
 )
 def test_a_hop_is_written_in_many_ways(text: str, traversal: TraversalClause) -> None:
@@ -241,7 +243,7 @@ def test_not_blocks_nest() -> None:
     (found,) = clauses("not { $a: A not { $a knows $b } }")
 
     inner = NotBlock(clauses=(hop("knows"),), span=HERE)
-    assert found == NotBlock(clauses=(Binding(variable=var("a"), type=name("A"), span=HERE), inner), span=HERE)
+    assert found == NotBlock(clauses=(Binding(variable=var("a"), types=(name("A"),), span=HERE), inner), span=HERE)
 
 
 # --- predicates ----------------------------------------------------------------------------------

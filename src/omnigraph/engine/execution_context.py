@@ -4,12 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bindings import Positions
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
+from omnigraph.engine.value_store import NO_POSITION, ValueStore, mask_missing
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal
@@ -39,6 +44,7 @@ class ExecutionContext:
     traversal: Traversal = Traversal.AUTO
     embed: Embed = refuse_embedding
     profile: QueryProfile | None = None
+    values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -48,6 +54,17 @@ class ExecutionContext:
         if reader is None:
             reader = self._readers[type_name] = self.cache.get_reader(self.view, self.view.get_type(type_name))
         return reader
+
+    def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
+        reader = self.get_reader(type_name)
+        if not len(at) or int(at.min()) >= 0:
+            return reader.take_values(column, at, self.budget)
+        is_bound = at >= 0
+        values = reader.take_values(column, at[is_bound], self.budget)
+        # Row numbers among those that were read; null for the others.
+        rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
+        return values.take(mask_missing(rows))
 
     def get_topology(self, edge_name: str) -> Topology:
         """Return the adjacency of an edge type; build and cache it if it is not in memory yet."""

@@ -40,6 +40,7 @@ from omnigraph.query.expr import (
     Rrf,
     StartsWith,
     TextMatch,
+    ValueRef,
 )
 from omnigraph.query.expr_tree import walk
 from omnigraph.schema.arrow import to_arrow_type
@@ -48,6 +49,7 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 RowValue: TypeAlias = Prop | Identity
+VariableValue: TypeAlias = Prop | Identity | ValueRef
 
 _ARROW_OPS: dict[Op, Callable[[Operand, Operand], Operand]] = {
     Op.EQ: pc.equal,
@@ -79,8 +81,8 @@ class ValueSource(Protocol):
         """The number of rows."""
         ...
 
-    def read_column(self, expr: RowValue) -> Column:
-        """Return the values of a property or id."""
+    def read_column(self, expr: VariableValue) -> Column:
+        """Return the values of a property, id or value variable."""
         ...
 
     def compare(self, expr: Compare) -> Column | None:
@@ -111,7 +113,9 @@ class _SingleTable:
     def size(self) -> int:
         return int(self.rows.num_rows)
 
-    def read_column(self, expr: RowValue) -> Column:
+    def read_column(self, expr: VariableValue) -> Column:
+        # The rows of one table bind no variable to a value.
+        assert not isinstance(expr, ValueRef)  # noqa: S101
         return self.rows.column(get_column_name(expr))
 
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are all it has
@@ -143,7 +147,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
     match expr:
         case Const() | ParamRef() | Now():
             return pa.scalar(inputs.resolve(expr), to_arrow_type(expr.type))
-        case Prop() | Identity():
+        case Prop() | Identity() | ValueRef():
             return values.read_column(expr)
         case IsNull():
             operand = _evaluate_operand(expr.operand, values, inputs, log)

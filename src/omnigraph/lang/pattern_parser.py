@@ -5,7 +5,17 @@ from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import Name
-from omnigraph.lang.query_ast import Assignment, Binding, Clause, HopBounds, NotBlock, TraversalClause, Variable, Where
+from omnigraph.lang.query_ast import (
+    Assignment,
+    Binding,
+    Clause,
+    EdgeName,
+    HopBounds,
+    NotBlock,
+    TraversalClause,
+    Variable,
+    Where,
+)
 from omnigraph.lang.spelling import find_closest
 
 _BOUNDS_HINT = "the bounds of a hop are written `{1,3}`"
@@ -183,7 +193,7 @@ class PatternParser:
             filters = parse_assignments(
                 self._expressions, cursor.advance(), f"the filter of `${abbreviate(start.name)}`", needs_commas=True
             )
-        return Binding(variable=start, type=type_, filters=filters, span=start.span.to(cursor.previous))
+        return Binding(variable=start, types=(type_,), filters=filters, span=start.span.to(cursor.previous))
 
     def _parse_traversal(self, source: Variable) -> TraversalClause:
         cursor = self._cursor
@@ -192,6 +202,7 @@ class PatternParser:
             edge_variable = parse_variable(cursor, "an edge variable")
             cursor.expect(":")
         is_undirected = cursor.accept("<") is not None
+        edges_start = cursor.peek()
         edge, is_text = self._parse_edge()
         if is_undirected and not cursor.accept(">"):
             cursor.report_missing("missing `>`", f"an undirected hop is written `<{abbreviate(edge.text)}>`")
@@ -203,12 +214,12 @@ class PatternParser:
         self._refuse_second_hop(target)
         return TraversalClause(
             source=source,
-            edge=edge,
+            edges=(EdgeName(name=edge, is_text=is_text, span=edge.span),),
             target=target,
-            edge_is_text=is_text,
             edge_variable=edge_variable,
             is_undirected=is_undirected,
             bounds=bounds,
+            edge_span=edges_start.span.to(edge.span),
             span=source.span.to(target.span),
         )
 

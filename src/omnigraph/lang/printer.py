@@ -365,7 +365,7 @@ def _format_binding_head(binding: Binding) -> str:
 
 
 def _format_hop(hop: TraversalClause) -> str:
-    edge = quote(hop.edge.text) if hop.edge_is_text else hop.edge.text
+    edge = quote(hop.edge.text) if hop.edges[0].is_text else hop.edge.text
     if hop.is_undirected:
         edge = f"<{edge}>"
     if hop.edge_variable is not None:

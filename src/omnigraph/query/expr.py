@@ -49,8 +49,31 @@ class EdgeRef:
 
 
 EntityType: TypeAlias = NodeRef | EdgeRef
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOf:
+    """The type of a record, which shapes a result: names and types of its fields, in order."""
+
+    fields: tuple[tuple[str, "ExprType"], ...]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{name}: {type_}" for name, type_ in self.fields) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOf:
+    """The type of a list that no property can store: of nodes, edges, records or lists."""
+
+    element: "ExprType"
+
+    def __str__(self) -> str:
+        return f"[{self.element}]"
+
+
 # A whole node or edge is an expression, but not a value: it can't be compared or aggregated except by its identity.
-ExprType: TypeAlias = ValueType | NodeRef | EdgeRef
+# Neither are records and lists of such: they shape results.
+ExprType: TypeAlias = ValueType | NodeRef | EdgeRef | RecordOf | ArrayOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +195,12 @@ class MetaColumn(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity(_NonNullExpr):
-    """`$v.@id`, or `$e.@src` and `$e.@dst` of an edge variable."""
+class Identity:
+    """`$v.@id`, or `$e.@src` and `$e.@dst` of an edge variable; `nullable` if an optional block binds the variable."""
 
     variable: str
     part: MetaColumn = MetaColumn.ID
+    nullable: bool = False
     origin: Span = field(compare=False, repr=False)
 
     @property
@@ -186,15 +210,30 @@ class Identity(_NonNullExpr):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entity(_NonNullExpr):
+class ValueRef:
+    """The value of a variable that is bound to a value instead of a node or edge, such as the element of an `each`.
+
+    Its column of the bindings contains indices into the values of the variable in the execution context.
+    """
+
+    variable: str
+    type: ExprType
+    nullable: bool = True
+    origin: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
     """A whole node or edge as an output: an object with its ids and `fields`, which are neither Blob nor Vector.
 
-    As a group key, or with `distinct`, it is compared by its identity.
+    As a group key, or with `distinct`, it is compared by its identity. It is `nullable` if an optional block binds the
+    variable.
     """
 
     variable: str
     type: EntityType
     fields: tuple[Prop, ...]
+    nullable: bool = False
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -565,7 +604,7 @@ class Aggregate:
 Input: TypeAlias = Const | ParamRef
 Rank: TypeAlias = Nearest | Bm25 | Rrf
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
-Expr: TypeAlias = Input | Now | Prop | Identity | Entity | Computed | Case | Predicate | Rank | Aggregate
+Expr: TypeAlias = Input | Now | Prop | Identity | ValueRef | Entity | Computed | Case | Predicate | Rank | Aggregate
 
 
 # --- properties of expressions -------------------------------------------------------------------
@@ -598,7 +637,7 @@ def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = F
 
 
 def _require_value_type(expr: Expr) -> ValueType:
-    if isinstance(expr.type, NodeRef | EdgeRef):
+    if isinstance(expr.type, NodeRef | EdgeRef | RecordOf | ArrayOf):
         msg = f"a whole {expr.type} is not a value"
         raise ValueError(msg)  # noqa: TRY004  every invalid node of this module is a ValueError
     return expr.type

@@ -28,13 +28,14 @@ from omnigraph.query.expr import (
     Rrf,
     StartsWith,
     TextMatch,
+    ValueRef,
 )
 
 
 def list_children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct children of an expression, in the order in which they are written."""
     match expr:
-        case Const() | ParamRef() | Now() | Prop() | Identity():
+        case Const() | ParamRef() | Now() | Prop() | Identity() | ValueRef():
             return ()
         case Entity():
             return expr.fields
@@ -116,8 +117,9 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def find_variables(expr: Expr) -> tuple[str, ...]:
-    """Return the node and edge variables that an expression reads, without duplicates, in order of appearance."""
-    return tuple(dict.fromkeys(part.variable for part in walk(expr) if isinstance(part, Prop | Identity | Entity)))
+    """Return the variables that an expression reads, without duplicates, in order of appearance."""
+    reads = (part.variable for part in walk(expr) if isinstance(part, Prop | Identity | ValueRef | Entity))
+    return tuple(dict.fromkeys(reads))
 
 
 def find_properties(expr: Expr) -> tuple[tuple[str, str], ...]:

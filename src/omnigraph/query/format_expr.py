@@ -25,6 +25,7 @@ from omnigraph.query.expr import (
     Rrf,
     StartsWith,
     TextMatch,
+    ValueRef,
 )
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
@@ -48,7 +49,7 @@ def format_expr(expr: Expr) -> str:
         case Identity():
             column = expr.part.value
             return _ROW_COLUMN_NAMES[column] if expr.variable == ROW else f"${expr.variable}.@{column}"
-        case Entity():
+        case Entity() | ValueRef():
             return f"${expr.variable}"
         case Aggregate():
             inside = "*" if expr.argument is None else format_expr(expr.argument)

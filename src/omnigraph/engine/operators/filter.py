@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.predicate_eval import Column, RowValue, evaluate_over, get_column_name
+from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, get_column_name
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.query.expr import And, Compare, Expr, Identity, MetaColumn, Op, TextMatch
+from omnigraph.engine.value_store import to_stored_type
+from omnigraph.query.expr import And, Compare, Expr, Identity, MetaColumn, Op, TextMatch, ValueRef
 from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -27,10 +28,12 @@ class BindingValues:
     types: Mapping[str, str]
     context: ExecutionContext
 
-    def read_column(self, expr: RowValue) -> Column:
-        """Return a property or id of a variable in every row."""
-        rows = self.context.get_reader(self.types[expr.variable])
-        return rows.take_values(get_column_name(expr), self.columns[expr.variable], self.context.budget)
+    def read_column(self, expr: VariableValue) -> Column:
+        """Return a property or id of a variable, or its value, in every row."""
+        at = self.columns[expr.variable]
+        if isinstance(expr, ValueRef):
+            return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
+        return self.context.take_values(self.types[expr.variable], get_column_name(expr), at)
 
     def compare(self, expr: Compare) -> Column | None:
         """Compare two variables of the same type by their positions, or return None for any other comparison."""

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.predicate_eval import Column, RowValue, evaluate_over
+from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
+from omnigraph.engine.value_store import to_stored_type
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
@@ -32,6 +33,7 @@ from omnigraph.query.expr import (
     Rank,
     Rrf,
     TextMatch,
+    ValueRef,
 )
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
@@ -104,12 +106,17 @@ class Frame:
                 values = self._read_column(expr.variable, expr.name, to_arrow_type(expr.type), rows)
                 # 0.0 and -0.0 are merged as equal: without this, it would depend on the plan which of them is shown.
                 return normalize_zeros(values) if self.is_merged else values
+            case ValueRef():
+                at = self.get_positions(expr.variable, rows)
+                return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
             case Identity():
                 return self._read_column(expr.variable, expr.part.value, pa.utf8(), rows)
             case Entity():
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
                 parts += [self._read_column(p.variable, p.name, to_arrow_type(p.type), rows) for p in expr.fields]
-                return pa.StructArray.from_arrays(parts, fields=list(_build_entity_fields(expr)))
+                is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
+                fields = list(_build_entity_fields(expr))
+                return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
             case Aggregate():
                 values = self.aggregates[expr]
                 return values if rows is None else values.take(build_array(rows))
@@ -128,7 +135,7 @@ class Frame:
                 return values if values.type == type_ else values.cast(type_)
 
     def _read_column(self, variable: str, name: str, type_: pa.DataType, rows: Rows | None) -> pa.Array:
-        values = self.get_table(variable).take_values(name, self.get_positions(variable, rows), self.context.budget)
+        values = self.context.take_values(self.types[variable], name, self.get_positions(variable, rows))
         return values if values.type == type_ else values.cast(type_)
 
 
@@ -143,7 +150,7 @@ class _FrameValues:
     def size(self) -> int:
         return self.frame.size if self.rows is None else len(self.rows)
 
-    def read_column(self, expr: RowValue) -> Column:
+    def read_column(self, expr: VariableValue) -> Column:
         return self.frame.evaluate(expr, self.rows)
 
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.predicate_eval import (
     Column,
-    RowValue,
+    VariableValue,
     evaluate,
     evaluate_over,
     find_columns,
@@ -40,6 +40,7 @@ from omnigraph.query.expr import (
     Prop,
     StartsWith,
     TextMatch,
+    ValueRef,
 )
 from omnigraph.schema.types import ValueType, is_text
 from omnigraph.storage.arrow_buffers import read_booleans
@@ -81,7 +82,9 @@ class _ColumnValues:
     def size(self) -> int:
         return self.columns.layout.size if self.at is None else len(self.at)
 
-    def read_column(self, expr: RowValue) -> Column:
+    def read_column(self, expr: VariableValue) -> Column:
+        # A predicate of one table reads no value variable.
+        assert not isinstance(expr, ValueRef)  # noqa: S101
         name = get_column_name(expr)
         if self.at is None:
             return self.columns.load_written(name, self.budget)

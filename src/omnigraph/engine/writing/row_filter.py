@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.predicate_eval import Column, RowValue, evaluate_over, find_columns, get_column_name
+from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, find_columns, get_column_name
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.inverted_index import build_index
 from omnigraph.engine.search.search_arguments import resolve_edits, resolve_text
 from omnigraph.engine.search.text_match import find_rows, parse_text_query
 from omnigraph.engine.table_filters import build_table_filter
-from omnigraph.query.expr import Compare, Expr, TextMatch
+from omnigraph.query.expr import Compare, Expr, TextMatch, ValueRef
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.lance_table import LanceTable
 
@@ -55,7 +55,9 @@ class _TableValues:
     def size(self) -> int:
         return int(self.rows.num_rows)
 
-    def read_column(self, expr: RowValue) -> Column:
+    def read_column(self, expr: VariableValue) -> Column:
+        # A mutation's `where` reads no value variable.
+        assert not isinstance(expr, ValueRef)  # noqa: S101
         return self.rows.column(get_column_name(expr))
 
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - no shortcut: there are only values
