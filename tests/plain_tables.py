@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.clock import SystemClock
-from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.output.result_pipeline import ResultFrame, build_result
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.value_store import ValueStore
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
@@ -96,8 +97,13 @@ class PlainReading:
     budget: Budget
     cache: PlainCache = field(default_factory=PlainCache)
 
+    values: ValueStore = field(default_factory=ValueStore)
+
     def get_reader(self, type_name: str) -> PlainRows:
         return self.tables[type_name]
+
+    def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
+        return ExecutionContext.take_values(cast("ExecutionContext", self), type_name, column, at)
 
 
 @dataclass(frozen=True)
