@@ -24,25 +24,33 @@ def build_output_field(name: str, type_: ExprType, catalog: Catalog, *, nullable
     """Return the Arrow field of a result's column: lists and records keep their shape, nodes and edges are objects."""
     match type_:
         case NodeRef() | EdgeRef():
-            fields = build_entity_fields(type_, list_object_properties(type_, catalog))
+            fields = build_entity_fields(type_, list_object_properties(type_, catalog), nullable=nullable)
             return pa.field(name, pa.struct(list(fields)), nullable=nullable)
         case RecordOf(fields=fields):
             children = [
-                build_output_field(field_name, field_type, catalog, nullable=field_name not in type_.required)
+                build_output_field(
+                    field_name, field_type, catalog, nullable=nullable or field_name not in type_.required
+                )
                 for field_name, field_type in fields
             ]
             return pa.field(name, pa.struct(children), nullable=nullable)
         case ArrayOf(element=element):
-            item = build_output_field("item", element, catalog, nullable=True)
+            # Lists hold no nulls.
+            item = build_output_field("item", element, catalog, nullable=False)
             return pa.field(name, pa.list_(item), nullable=nullable)
         case _:
             return _build_value_field(name, type_, nullable)
 
 
-def build_entity_fields(type_: EntityType, properties: Sequence[Property | Prop]) -> tuple[pa.Field, ...]:
-    """Return the fields of the object of a whole node or edge: its ids, then its properties."""
-    ids = tuple(pa.field(meta.value, pa.utf8(), nullable=False) for meta in list_ids(type_))
-    return (*ids, *(_build_value_field(p.name, p.type, p.nullable) for p in properties))
+def build_entity_fields(
+    type_: EntityType, properties: Sequence[Property | Prop], *, nullable: bool
+) -> tuple[pa.Field, ...]:
+    """Return the fields of the object of a whole node or edge: its ids, then its properties.
+
+    In an object that may be null all fields may be: Parquet has no place for the fields of a null object otherwise.
+    """
+    ids = tuple(pa.field(meta.value, pa.utf8(), nullable=nullable) for meta in list_ids(type_))
+    return (*ids, *(_build_value_field(p.name, p.type, nullable or p.nullable) for p in properties))
 
 
 def list_ids(type_: EntityType) -> tuple[MetaColumn, ...]:
@@ -66,29 +74,34 @@ def _build_value_field(name: str, type_: ValueType, nullable: bool) -> pa.Field:
 # --- values --------------------------------------------------------------------------------------------
 
 
-def materialise(values: pa.Array, type_: ExprType, context: ExecutionContext) -> pa.Array:
-    """Return values with every position of a node or edge replaced by its object, at any depth."""
+def materialise(values: pa.Array, type_: ExprType, context: ExecutionContext, *, nullable: bool) -> pa.Array:
+    """Return values with every position of a node or edge replaced by its object, at any depth.
+
+    The result has the type of `build_output_field`.
+    """
     match type_:
         case NodeRef() | EdgeRef():
-            return _build_objects(values, type_, context)
+            return _build_objects(values, type_, context, nullable=nullable)
         case RecordOf(fields=fields):
-            target = build_output_field("", type_, context.catalog, nullable=True).type
+            target = build_output_field("", type_, context.catalog, nullable=nullable).type
             # The kernel, unlike the child array, is null where the record is.
             columns = [
-                materialise(pc.struct_field(values, [index]), field_type, context)
+                materialise(
+                    pc.struct_field(values, [index]), field_type, context, nullable=target.field(index).nullable
+                )
                 for index, (_, field_type) in enumerate(fields)
             ]
             return pa.StructArray.from_arrays(columns, fields=list(target), mask=_find_missing(values))
         case ArrayOf(element=element):
-            target = build_output_field("", type_, context.catalog, nullable=True).type
-            return _rebuild_lists(values, materialise(values.flatten(), element, context), target)
+            target = build_output_field("", type_, context.catalog, nullable=nullable).type
+            return _rebuild_lists(values, materialise(values.flatten(), element, context, nullable=False), target)
         case _:
             return values
 
 
-def _build_objects(positions: pa.Array, type_: EntityType, context: ExecutionContext) -> pa.Array:
+def _build_objects(positions: pa.Array, type_: EntityType, context: ExecutionContext, *, nullable: bool) -> pa.Array:
     properties = list_object_properties(type_, context.catalog)
-    fields = build_entity_fields(type_, properties)
+    fields = build_entity_fields(type_, properties, nullable=nullable)
     nbytes = len(positions) * len(fields) * _BYTES_PER_VALUE
     context.budget.claim(nbytes, f"{len(positions):,} objects of {type_}")
     columns = []

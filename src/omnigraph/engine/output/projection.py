@@ -103,7 +103,7 @@ class Frame:
     def evaluate(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
         """Evaluate an expression in these rows, or in all; whole nodes and edges become objects, also in lists."""
         if isinstance(expr.type, ShapedType) and not isinstance(expr, Entity):
-            return materialise(self.evaluate_stored(expr, rows), expr.type, self.context)
+            return materialise(self.evaluate_stored(expr, rows), expr.type, self.context, nullable=expr.nullable)
         match expr:
             case Const() | ParamRef() | Now():
                 return pa.repeat(self.evaluate_constant(expr), self.size if rows is None else len(rows))
@@ -117,7 +117,7 @@ class Frame:
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
                 parts += [self._read_column(p.variable, p.name, to_arrow_type(p.type), rows) for p in expr.fields]
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
-                fields = list(build_entity_fields(expr.type, expr.fields))
+                fields = list(build_entity_fields(expr.type, expr.fields, nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
             case Nearest() | Bm25() | Rrf():
                 variable = find_ranked_variable(expr)
@@ -239,6 +239,6 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
 
 def _build_field(name: str, expr: Expr, catalog: Catalog) -> pa.Field:
     if isinstance(expr, Entity):
-        fields = build_entity_fields(expr.type, expr.fields)
+        fields = build_entity_fields(expr.type, expr.fields, nullable=expr.nullable)
         return pa.field(name, pa.struct(list(fields)), nullable=expr.nullable)
     return build_output_field(name, expr.type, catalog, nullable=expr.nullable)
