@@ -15,7 +15,7 @@ from omnigraph.engine.walks import solve_walks
 from omnigraph.engine.walks.solve_walks import WalkBounds, solve_from, solve_pairs
 from omnigraph.engine.walks.walk_graph import IdOrder, WalkGraph
 from omnigraph.engine.walks.walk_list import WalkList
-from omnigraph.query.walk_expr import WalkKind
+from omnigraph.query.walk_plan import WalkKind
 from tests.walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 # Sums of these differ in the last bit by the order of addition, and the difference can vanish in the next addition.

@@ -13,10 +13,13 @@ from typing import TypeAlias
 
 from omnigraph.query.expr import Expr, Op
 from omnigraph.query.logical_plan import HopDirection
+from omnigraph.query.walk_plan import WalkBinding
 
 # The column of a `not` block's bindings with the number of the outer combination that a row belongs to. No variable can
 # have this name, because of the `#`.
 SEED = "#seed"
+# The type name of a variable that is bound to a value, not to a row.
+VALUE_TYPE = "#value"
 # The direction of a hop when it is followed from its other end.
 REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
 
@@ -48,11 +51,20 @@ class Link:
     far: str
     direction: HopDirection
     low: int = 1
-    high: int = 1
+    high: int | None = 1
     each_edge: bool = False
     """Whether each of several parallel edges is a separate match."""
     filters: tuple[Expr, ...] = ()
     """Predicates that read only the edge variable."""
+    along: tuple[Expr, ...] = ()
+    """Conditions on every edge of the way."""
+    through: tuple[Expr, ...] = ()
+    """Conditions on every node of the way but its ends."""
+    walk: WalkBinding | None = None
+    """The walks that are found; their variable is bound if `binds_walk`."""
+    binds_walk: bool = False
+    is_backward: bool = False
+    """Whether the near end is the end of the hop's walks, not their start."""
     # None unless a later step or the output needs the edge.
     edge_variable: str | None = None
     access: EdgeAccessMode = EdgeAccessMode.CSR
@@ -63,7 +75,7 @@ class Link:
     @property
     def is_multi(self) -> bool:
         """Whether paths of more than one edge match."""
-        return self.high > 1
+        return self.high != 1 or self.low == 0
 
     @property
     def reads_edges(self) -> bool:

@@ -1,12 +1,13 @@
 """Bind `match` to a pattern: the variables and types of a block first, then its predicates and inner blocks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.bind_ways import BoundWay, bind_way
 from omnigraph.query.expr import EdgeRef, Expr, NodeRef, Prop
 from omnigraph.query.logical_plan import GENERATED_PREFIX, Hop, NodeBinding, NotExists, Pattern, SharedVariable
 from omnigraph.query.pattern_scope import BlockDrafter, NodeDraft, ResolvedHop
@@ -14,6 +15,8 @@ from omnigraph.query.scope import (
     Params,
     ReadNameResolver,
     Scope,
+    ValueVariable,
+    VariableType,
     iter_mentioned_variables,
     iter_names_bound_inside,
     report_unknown_property,
@@ -45,7 +48,8 @@ def _generate_names() -> Iterator[str]:
 
 def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter) -> BoundMatch:
     draft = drafter.draft(clauses, outer)
-    types = draft.types
+    ways = {id(drafted): bind_way(drafted, drafter) for drafted in draft.hops}
+    types = {**draft.types, **_collect_walk_types(draft.hops, ways)}
     # Names that only inner blocks bind: a use of one here gets its own help.
     hidden = frozenset(iter_names_bound_inside(clauses)) - types.keys()
     scope = Scope(drafter.catalog, drafter.params, types, hidden, outer)
@@ -75,7 +79,11 @@ def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: B
         for name, type_ in types.items()
         if isinstance(type_, NodeRef)
     )
-    hops = tuple(_build_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
+    hops = tuple(
+        _build_hop(drafted, drafted.hop.edge, ways[id(drafted)])
+        for drafted in draft.hops
+        if drafted.hop.edge is not None
+    )
     return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), absent=tuple(absent)))
 
 
@@ -116,7 +124,13 @@ def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDraft
     return predicates
 
 
-def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
+def _collect_walk_types(hops: Iterable[ResolvedHop], ways: Mapping[int, BoundWay]) -> dict[str, VariableType]:
+    """Return the types of the variables of paths; those with an error are broken already."""
+    walks = (ways[id(drafted)].walk for drafted in hops)
+    return {walk.variable: ValueVariable(walk.type, nullable=False) for walk in walks if walk is not None}
+
+
+def _build_hop(drafted: ResolvedHop, edge: EdgeType, way: BoundWay) -> Hop:
     hop = drafted.hop
     bounds = hop.clause.bounds
     return Hop(
@@ -127,6 +141,11 @@ def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
         edge_variable=drafted.edge_variable,
         low=1 if bounds is None else bounds.low,
         high=1 if bounds is None else bounds.high,
+        # A condition on the edge of an edge variable is a filter of it, which an index may answer.
+        filters=way.filters,
+        along=way.along,
+        through=way.through,
+        walk=way.walk,
         origin=hop.clause.span,
     )
 

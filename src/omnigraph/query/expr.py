@@ -10,14 +10,14 @@ from enum import Enum
 from typing import TypeAlias
 
 from omnigraph.lang.source import Span
-from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType
+from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
 from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_scalar, is_text
 
 # The types belong to the expressions: a caller needs only this module.
-__all__ = ["ArrayOf", "EdgeRef", "EntityType", "ExprType", "NodeRef", "RecordOf", "ShapedType"]
+__all__ = ["ArrayOf", "EdgeRef", "EntityType", "ExprType", "NodeRef", "RecordOf", "ShapedType", "WalkOf"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

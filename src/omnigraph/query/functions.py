@@ -19,6 +19,7 @@ class FunctionFamily(Enum):
     SEARCH = "a predicate"
     RANK = "a rank function"
     SCALAR = "a function"
+    WALK = "a function of a walk"
 
 
 class CallContext(Enum):
@@ -116,6 +117,20 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
     _build_rank("bm25", 2, "`bm25($v.property, text)`", "T21"),
     _build_rank("rrf", 3, "`rrf(rank, rank)` or `rrf(rank, rank, k=60)`", "T21", ("k",)),
 )
+_WALK_FUNCTIONS = tuple(
+    Function(
+        name=name,
+        family=FunctionFamily.WALK,
+        min_args=1,
+        max_args=1,
+        contexts=frozenset(CallContext),
+        usage=f"`{name}($w)` of a path `$w`",
+        misplaced_code="T27",
+        misused_code="T27",
+    )
+    # `length` is a function of texts too, and listed with these.
+    for name in ("cost", "nodes", "edges")
+)
 _SCALAR_FUNCTIONS = tuple(
     Function(
         name=signature.name,
@@ -129,7 +144,7 @@ _SCALAR_FUNCTIONS = tuple(
     )
     for signature in SIGNATURES.values()
 )
-FUNCTIONS: dict[str, Function] = {function.name: function for function in (*_ALL_FUNCTIONS, *_SCALAR_FUNCTIONS)}
+FUNCTIONS: dict[str, Function] = {function.name: function for function in (*_ALL_FUNCTIONS, *_WALK_FUNCTIONS, *_SCALAR_FUNCTIONS)}
 
 
 def resolve_function(call: ast.Call, context: CallContext, findings: DiagnosticCollector) -> Function | None:
@@ -170,7 +185,7 @@ def _suggest_functions(word: str, context: CallContext) -> str:
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:
     message = f"`{function.name}` can't be used {context.value}"
     match function.family:
-        case FunctionFamily.VALUE | FunctionFamily.SCALAR:
+        case FunctionFamily.VALUE | FunctionFamily.SCALAR | FunctionFamily.WALK:
             return message, "compare it with something: `$v.property < now()`"
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"

@@ -16,8 +16,8 @@ from omnigraph.query.expr import (
     Aggregate,
     EdgeRef,
     Entity,
-    EntityType,
     Expr,
+    ExprType,
     Identity,
     NodeRef,
     Parameter,
@@ -28,7 +28,8 @@ from omnigraph.query.expr import (
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
-from omnigraph.query.mutation_plan import MutationQuery
+from omnigraph.query.mutation_plan import ROW, MutationQuery
+from omnigraph.query.walk_plan import WalkBinding
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
@@ -69,6 +70,9 @@ class Hop:
     match per edge. A hop between two variables that other hops bind too closes a cycle: it is a join like any other.
     With `high` > 1 a pair matches if its BFS distance is within the bounds; the distance of a node to itself is the
     length of the shortest cycle through it.
+
+    `along` are conditions on every edge and `through` on every node but the ends; both read the properties of `ROW`.
+    With a `walk`, there is a match for each walk that it is bound to.
     """
 
     edge: EdgeRef
@@ -77,13 +81,21 @@ class Hop:
     direction: HopDirection = HopDirection.OUT
     edge_variable: str | None = None
     low: int = 1
-    high: int = 1
+    high: int | None = 1
     filters: tuple[Expr, ...] = ()
     columns: tuple[str, ...] = ()
+    along: tuple[Expr, ...] = ()
+    through: tuple[Expr, ...] = ()
+    walk: WalkBinding | None = None
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(1 <= self.low <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
+        for expr in (*self.along, *self.through):
+            require(is_predicate(expr), "a condition on the way is a predicate")
+            require(set(find_variables(expr)) <= {ROW}, "a condition on the way reads one edge or node")
+        if self.walk is not None:
+            require(self.edge_variable is None, "a path has no edge variable")
+        require(0 <= self.low <= (self.high or MAX_HOPS) <= MAX_HOPS, f"bounds {self.low}..{self.high}")
         # A path continues at the target of the previous edge, an undirected hop at either end: both need one type.
         if self.is_multi or self.direction is HopDirection.BOTH:
             require(self.edge.source == self.edge.target, "a multi-hop or undirected hop needs equal ends")
@@ -97,7 +109,7 @@ class Hop:
     @property
     def is_multi(self) -> bool:
         """Whether paths of more than one edge match."""
-        return self.high > 1
+        return self.high != 1 or self.low == 0
 
     @property
     def is_set(self) -> bool:
@@ -120,7 +132,7 @@ class SharedVariable:
     """A variable of an outer block that a `not` block reads, and its type."""
 
     variable: str
-    type: EntityType
+    type: ExprType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,10 +166,11 @@ class Pattern:
     absent: tuple[NotExists, ...] = ()
 
     @property
-    def types(self) -> dict[str, EntityType]:
-        """The types of the pattern's own variables, nodes first, then edges."""
-        types: dict[str, EntityType] = {node.variable: node.type for node in self.nodes}
+    def types(self) -> dict[str, ExprType]:
+        """The types of the pattern's own variables, nodes first, then edges, then walks."""
+        types: dict[str, ExprType] = {node.variable: node.type for node in self.nodes}
         types.update({hop.edge_variable: hop.edge for hop in self.hops if hop.edge_variable is not None})
+        types.update({hop.walk.variable: hop.walk.type for hop in self.hops if hop.walk is not None})
         return types
 
     def find_node(self, variable: str) -> NodeBinding:
@@ -306,6 +319,9 @@ def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
         yield from node.filters
     for hop in pattern.hops:
         yield from hop.filters
+        yield from (*hop.along, *hop.through)
+        if hop.walk is not None and hop.walk.weight is not None:
+            yield hop.walk.weight
     yield from pattern.filters
     for absent in pattern.absent:
         yield from iter_predicates(absent.pattern)
@@ -320,7 +336,7 @@ def prune_columns(query: ReadQuery) -> ReadQuery:
     return replace(query, pattern=_prune_pattern_columns(query.pattern, read))
 
 
-def check_pattern(pattern: Pattern, outer_types: dict[str, EntityType]) -> None:
+def check_pattern(pattern: Pattern, outer_types: dict[str, ExprType]) -> None:
     """Check that the variables of a pattern are bound exactly once and that hops fit the types of their ends.
 
     Raises:
@@ -328,8 +344,9 @@ def check_pattern(pattern: Pattern, outer_types: dict[str, EntityType]) -> None:
     """
     types = pattern.types
     edge_variables = sum(hop.edge_variable is not None for hop in pattern.hops)
+    walk_variables = sum(hop.walk is not None for hop in pattern.hops)
     # `types` is a dict: a variable that is bound twice makes it smaller.
-    require(len(types) == len(pattern.nodes) + edge_variables, "a variable is bound twice")
+    require(len(types) == len(pattern.nodes) + edge_variables + walk_variables, "a variable is bound twice")
     require(not types.keys() & outer_types.keys(), "a variable of an outer block is bound again")
     bound = {**outer_types, **types}
     for hop in pattern.hops:
@@ -356,7 +373,7 @@ def _check_filters(filters: Iterable[Expr], variable: str) -> None:
         require(find_variables(expr) == (variable,), f"a filter of {variable} reads another variable")
 
 
-def _check_variables(expr: Expr, bound: dict[str, EntityType]) -> None:
+def _check_variables(expr: Expr, bound: dict[str, ExprType]) -> None:
     for name in find_variables(expr):
         require(name in bound, f"variable {name} is not bound")
 

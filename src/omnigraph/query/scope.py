@@ -286,8 +286,8 @@ def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Vari
                 yield clause.variable
                 for assignment in clause.filters:
                     yield from _iter_expr_variables(assignment.value)
-            case ast.TraversalClause():
-                # A hop has no other variables than those it binds.
+            case ast.TraversalClause() | ast.PathClause():
+                # What else a hop mentions are parameters, in its conditions.
                 yield from find_bound_variables(clause)
             case ast.Where():
                 yield from _iter_expr_variables(clause.predicate)
@@ -305,6 +305,8 @@ def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
         case ast.TraversalClause():
             edge = () if clause.edge_variable is None else (clause.edge_variable,)
             return (clause.source, *edge, clause.target)
+        case ast.PathClause():
+            return (clause.variable, *find_bound_variables(clause.hop))
         case ast.Where() | ast.NotBlock():
             return ()
         case _:

@@ -14,6 +14,7 @@ from omnigraph.engine.tables.column_statistics import load_statistics
 from omnigraph.options import Traversal
 from omnigraph.query.expr import Compare, Expr, In, Op, Prop
 from omnigraph.query.logical_plan import Hop, HopDirection
+from omnigraph.query.walk_plan import WalkKind
 from omnigraph.schema.arrow import DST, SRC
 
 # The adjacency of an edge type up to this size is always built: that costs less than a few lookups.
@@ -27,6 +28,8 @@ _EQUAL_SHARE = 0.05
 _OTHER_SHARE = 0.33
 # Up to this number of rows, no pass over the table is charged.
 _MAX_FEW_ROWS = 16.0
+# At most this number of distances is added up for the fan-out of several hops.
+_MAX_SUMMED_DISTANCES = 16
 # The cost of reading a row in memory, relative to following an edge.
 _SCAN_COST = 0.02
 
@@ -91,9 +94,12 @@ class CostModel:
         degree *= 2 if hop.direction is HopDirection.BOTH else 1
         if not hop.is_multi:
             return degree
-        # At most 16 distances are added up; the number of nodes limits the result.
-        reached = sum(degree**distance for distance in range(hop.low, min(hop.high, 16) + 1))
-        return min(reached, self.count(far))
+        # The number of nodes limits the result.
+        high = _MAX_SUMMED_DISTANCES if hop.high is None else min(hop.high, _MAX_SUMMED_DISTANCES)
+        reached = sum(degree**distance for distance in range(hop.low, max(hop.low, high) + 1))
+        # Of several walks between two nodes each is a match, unless one is chosen.
+        is_each = hop.walk is not None and hop.walk.kind in (WalkKind.PATH, WalkKind.ALL_SHORTEST)
+        return reached if is_each else min(reached, self.count(far))
 
     def estimate_edge_share(self, hop: Hop) -> float:
         """Estimate the share of a hop's edges that pass its filters."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from omnigraph.engine.physical_plan import VALUE_TYPE
 from omnigraph.query.expr import Expr
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
 from omnigraph.query.logical_plan import Hop, NotExists, Pattern
@@ -36,6 +37,8 @@ class PatternGraph:
         self.outer = dict(outer)
         self.types: dict[str, str] = {**outer, **own_types}
         self.types.update({hop.edge_variable: hop.edge.name for hop in pattern.hops if hop.edge_variable is not None})
+        self.walks = frozenset(hop.walk.variable for hop in pattern.hops if hop.walk is not None)
+        self.types.update(dict.fromkeys((hop.walk.variable for hop in pattern.hops if hop.walk is not None), VALUE_TYPE))
         self.filters: dict[str, tuple[Expr, ...]] = {node.variable: node.filters for node in pattern.nodes}
         self.constants: list[Expr] = []
         self.join_predicates: list[JoinPredicate] = []
@@ -65,7 +68,7 @@ class PatternGraph:
                 self.constants.append(term)
             elif len(reads) == 1 and reads[0] in self.filters:
                 self.filters[reads[0]] = (*self.filters[reads[0]], term)
-            elif len(reads) == 1 and reads[0] not in self.outer:
+            elif len(reads) == 1 and reads[0] not in self.outer and reads[0] not in self.walks:
                 edge_filters.setdefault(reads[0], []).append(term)
             else:
                 self.join_predicates.append(JoinPredicate(term, frozenset(reads)))
@@ -81,7 +84,8 @@ class PatternGraph:
             # `group_hops` omits self-loops, so a variable that is stripped as a leaf would lose this one.
             if hop.source == hop.target:
                 required.add(hop.source)
-            if hop.edge_variable in required:
+            # Each walk is a match, so walks are listed even where only their number counts.
+            if hop.edge_variable in required or hop.walk is not None:
                 required |= {hop.source, hop.target}
         return {variable for variable in required if variable in self.filters or variable in self.outer}
 

@@ -22,7 +22,7 @@ from omnigraph.engine.walks.shortest_walks import (
 )
 from omnigraph.engine.walks.walk_graph import WalkGraph
 from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
-from omnigraph.query.walk_expr import WalkKind
+from omnigraph.query.walk_plan import WalkKind
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
