@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import to_stored_type
+from omnigraph.engine.value_store import evaluate_bound, to_stored_type
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
@@ -126,7 +127,7 @@ class Frame:
                 scores = self.scores.get(expr)
                 if scores is not None:
                     return scores.take(at)
-                return score_rows(self.context, expr, self.types[variable], at)
+                return evaluate_bound(at, lambda bound: score_rows(self.context, expr, self.types[variable], bound))
             case _:
                 log = OverflowLog()
                 values = concat_chunks(evaluate_over(expr, _FrameValues(self, rows), self.context.inputs, log))
@@ -195,7 +196,7 @@ class ScoreColumn:
 
 def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext) -> Frame:
     """Build the frame of a query's matches."""
-    return Frame(bindings, {name: type_.name for name, type_ in query.pattern.types.items()}, context)
+    return Frame(bindings, {name: get_type_name(type_) for name, type_ in query.pattern.types.items()}, context)
 
 
 def find_ranked_variable(rank: Rank) -> str:
@@ -218,7 +219,7 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
 
 def _build_field(name: str, expr: Expr) -> pa.Field:
     if isinstance(expr, Entity):
-        return pa.field(name, pa.struct(_build_entity_fields(expr)), nullable=False)
+        return pa.field(name, pa.struct(_build_entity_fields(expr)), nullable=expr.nullable)
     return _build_value_field(name, _get_value_type(expr), expr.nullable)
 
 
