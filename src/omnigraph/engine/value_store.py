@@ -1,5 +1,6 @@
 """The values of variables that are bound to values: the bindings hold indices into these columns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,6 +63,16 @@ class ValueStore:
             # Joined once and kept, so that many small reads do not join them again.
             column.chunks = [concat_chunks(pa.chunked_array(column.chunks))]
         return column.chunks[0].take(mask_missing(at))
+
+
+def evaluate_bound(at: Positions, evaluate: Callable[[Positions], pa.Array]) -> pa.Array:
+    """Return what `evaluate` returns for positions, which it gets without missing ones; null for these."""
+    if not len(at) or int(at.min()) >= 0:
+        return evaluate(at)
+    is_bound = at >= 0
+    # Row numbers among those that were evaluated; null for the others.
+    rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
+    return evaluate(at[is_bound]).take(mask_missing(rows))
 
 
 def mask_missing(at: Positions) -> pa.Array:
