@@ -6,17 +6,17 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, merge_directions
-from omnigraph.engine.query_budget import Budget, QueryMemoryError, QueryTimeoutError
+from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.csr import build_csr
 from omnigraph.engine.walks import solve_walks
 from omnigraph.engine.walks.solve_walks import WalkBounds, solve_from, solve_pairs
 from omnigraph.engine.walks.walk_graph import IdOrder, WalkGraph
 from omnigraph.engine.walks.walk_list import WalkList
 from omnigraph.query.walk_plan import WalkKind
-from tests.walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 # Sums of these differ in the last bit by the order of addition, and the difference can vanish in the next addition.
 WEIGHTS: list[list[float | int]] = [[0, 1, 2], [1], [0.1, 0.2, 0.3, 0.7, 1.0, 100.0], [0.0, 0.1, 1e17]]
@@ -105,7 +105,9 @@ def _group(walks: list[ModelWalk]) -> dict[tuple[str, str], list[ModelWalk]]:
     return {pair: sorted(found, key=lambda walk: walk.ids) for pair, found in by_pair.items()}
 
 
-def _sort(expected: dict[tuple[str, str], list[ModelWalk]], *, has_costs: bool) -> dict[tuple[str, str], list[ModelWalk]]:
+def _sort(
+    expected: dict[tuple[str, str], list[ModelWalk]], *, has_costs: bool
+) -> dict[tuple[str, str], list[ModelWalk]]:
     def strip(walk: ModelWalk) -> ModelWalk:
         return walk if has_costs else ModelWalk(walk.nodes, walk.edges)
 

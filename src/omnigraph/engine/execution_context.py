@@ -13,7 +13,7 @@ from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
-from omnigraph.engine.value_store import ValueStore, evaluate_bound
+from omnigraph.engine.value_store import NO_POSITION, ValueStore, evaluate_bound
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal

@@ -83,6 +83,11 @@ class Link:
         return self.high != 1 or self.low == 0
 
     @property
+    def loads_edges(self) -> bool:
+        """Whether the lists of the hop have its edges, if only to test them."""
+        return self.reads_edges or bool(self.along)
+
+    @property
     def reads_edges(self) -> bool:
         """Whether the edge itself is needed, not only its two ends."""
         return self.each_edge or bool(self.filters) or self.edge_variable is not None

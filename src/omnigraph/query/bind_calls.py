@@ -23,11 +23,14 @@ from omnigraph.query.expr import (
     Rrf,
     TextMatch,
     TextMode,
+    WalkOf,
     is_foldable,
     is_whole,
 )
+from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.query.functions import CallContext, Function, resolve_function
 from omnigraph.query.scope import NameResolver
+from omnigraph.query.walk_plan import read_part
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
@@ -145,6 +148,9 @@ class CallBinder:
         argument = bind(node, CallContext.AGGREGATE)
         if argument is None:
             return None
+        if isinstance(argument.type, WalkOf) and fold is AggregateFunction.COUNT:
+            # Equal walks have equal keys; to count rows, anything that is not null will do.
+            argument = read_part(argument, WALK_KEY if call.distinct else WALK_LENGTH)
         if isinstance(argument, Entity):
             return self._bind_entity_aggregate(call, fold, argument, node)
         if not is_foldable(fold, argument.type, distinct=call.distinct):

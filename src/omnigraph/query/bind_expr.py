@@ -189,7 +189,9 @@ class ExprBinder:
         if not isinstance(node, ast.Variable):
             return False
         # Resolved without findings: the call reports them.
-        silent = replace(self.names, findings=DiagnosticCollector()) if isinstance(self.names, ReadNameResolver) else None
+        silent = (
+            replace(self.names, findings=DiagnosticCollector()) if isinstance(self.names, ReadNameResolver) else None
+        )
         value = None if silent is None else silent.resolve(node)
         return value is not None and isinstance(value.type, WalkOf)
 

@@ -21,6 +21,7 @@ from omnigraph.query.expr import (
     Rank,
     Rrf,
     ShapedType,
+    WalkOf,
     is_whole,
 )
 from omnigraph.query.expr_tree import find_aggregates, find_foreign
@@ -28,6 +29,7 @@ from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
+from omnigraph.query.walk_plan import WALK_KEY, read_part, read_walk
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
 
@@ -85,7 +87,7 @@ def bind_output(
         grouping=_build_grouping(values, order) if is_grouped and not findings else None,
         rank=rank,
         order=order,
-        ties=_build_ties(values, is_grouped, read, appearance),
+        ties=_build_ties(values, is_grouped, read, appearance, scope),
         limit=_bind_count(read.limit, "limit", scope, findings),
         offset=_bind_count(read.offset, "offset", scope, findings),
     )
@@ -178,7 +180,7 @@ def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findin
     """Check that group keys and distinct columns, which are compared, are scalars or whole nodes and edges."""
     for column in projected:
         value, node = column.value, column.node.value
-        if value is None or isinstance(value, Entity) or find_aggregates(value):
+        if value is None or isinstance(value, Entity) or isinstance(value.type, WalkOf) or find_aggregates(value):
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
             findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
@@ -307,13 +309,29 @@ def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Groupin
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
 
-def _build_ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tuple[str, ...]) -> tuple[Expr, ...]:
+def _build_ties(
+    values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tuple[str, ...], scope: Scope
+) -> tuple[Expr, ...]:
     # In order of appearance: "Order is total" in the reference of the query language documents it.
     if not is_grouped and not read.distinct:
-        return tuple(Identity(variable=name, origin=read.span) for name in appearance)
+        return tuple(_identify(name, scope, read) for name in appearance)
     # Group keys decide the aggregates, so these break no ties.
     keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
-    return tuple(Identity(variable=k.variable, origin=k.origin) if isinstance(k, Entity) else k for k in keys)
+    return tuple(map(_identify_key, keys))
+
+
+def _identify(name: str, scope: Scope, read: ast.Read) -> Expr:
+    """Return what distinguishes the rows of a variable: an id, or the ids of a walk."""
+    type_ = scope.find(name)
+    if isinstance(type_, ValueVariable) and isinstance(type_.type, WalkOf):
+        return read_walk(name, type_.type, WALK_KEY, read.span, nullable=type_.nullable)
+    return Identity(variable=name, origin=read.span)
+
+
+def _identify_key(key: Expr) -> Expr:
+    if isinstance(key, Entity):
+        return Identity(variable=key.variable, origin=key.origin)
+    return read_part(key, WALK_KEY) if isinstance(key.type, WalkOf) else key
 
 
 # --- limit, offset -------------------------------------------------------------------------------

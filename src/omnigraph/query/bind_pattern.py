@@ -9,7 +9,7 @@ from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_ways import BoundWay, bind_way
 from omnigraph.query.expr import EdgeRef, Expr, NodeRef, Prop
-from omnigraph.query.logical_plan import GENERATED_PREFIX, Hop, NodeBinding, Exists, Pattern, SharedVariable
+from omnigraph.query.logical_plan import GENERATED_PREFIX, Exists, Hop, NodeBinding, Pattern, SharedVariable
 from omnigraph.query.pattern_scope import BlockDrafter, NodeDraft, ResolvedHop
 from omnigraph.query.scope import (
     Params,

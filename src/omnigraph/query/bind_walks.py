@@ -59,7 +59,9 @@ class WayNameResolver:
         present = [prop for prop in props if prop is not None]
         first = present[0]
         if any(prop.type != first.type for prop in present):
-            types = join_words(f"{prop.type} of `{type_.name}`" for type_, prop in zip(self.declared, present, strict=True))
+            types = join_words(
+                f"{prop.type} of `{type_.name}`" for type_, prop in zip(self.declared, present, strict=True)
+            )
             message = f"`{node.name.text}` has several types here: {types}"
             self.findings.add_error("T2", node.span, message, "name edges whose property has one type")
             return None
@@ -100,6 +102,8 @@ def bind_walk_call(
     part = WALK_FUNCTIONS[function.name]
     if argument.type.find_field(part) is None:
         message = f"`{text}` has no cost, because its edges have no weights"
-        findings.add_error("T27", node.span, message, f"a cost belongs to a `cheapest` path; its edges: `length({text})`")
+        findings.add_error(
+            "T27", node.span, message, f"a cost belongs to a `cheapest` path; its edges: `length({text})`"
+        )
         return None
     return read_part(argument, part)

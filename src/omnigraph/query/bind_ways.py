@@ -36,12 +36,16 @@ def bind_way(drafted: ResolvedHop, drafter: BlockDrafter) -> BoundWay:
     clause = drafted.hop.clause
     edges: tuple[AnyType, ...] = (edge,)
     # The nodes on the way are those at both ends of an edge; a hop of a single edge has none.
-    nodes: tuple[AnyType, ...] = tuple(drafter.catalog.nodes[name] for name in dict.fromkeys((edge.source, edge.target)))
+    nodes: tuple[AnyType, ...] = tuple(
+        drafter.catalog.nodes[name] for name in dict.fromkeys((edge.source, edge.target))
+    )
     along = _bind_conditions(clause.along, edges, "along", drafter)
     through = _bind_conditions(clause.through, nodes, "through", drafter)
     walk = None
     if drafted.path is not None:
-        walk = _bind_walk(drafted.path, EdgeRef(edge.name, edge.source, edge.target), NodeRef(edge.source), edges, drafter)
+        walk = _bind_walk(
+            drafted.path, EdgeRef(edge.name, edge.source, edge.target), NodeRef(edge.source), edges, drafter
+        )
     if drafted.edge_variable is not None:
         filters = tuple(_rename_row(expr, drafted.edge_variable) for expr in along)
         return BoundWay(filters=filters, walk=walk)

@@ -31,7 +31,9 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
 )
+from omnigraph.query.expr_types import WALK_KEY
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.values import format_value
@@ -81,6 +83,10 @@ def _format_composed(expr: Computed | RecordExpr | FieldRef | Case) -> str:
             return _format_computed(expr)
         case RecordExpr():
             return f"{{ {', '.join(f'{name}: {format_expr(value)}' for name, value in expr.items)} }}"
+        case FieldRef() if isinstance(expr.operand.type, WalkOf):
+            # The key of a walk stands for the walk itself.
+            walk = format_expr(expr.operand)
+            return walk if expr.name == WALK_KEY else f"{expr.name}({walk})"
         case FieldRef():
             return f"{_format_nested(expr.operand)}.{_format_field(expr)}"
         case Case():

@@ -144,7 +144,9 @@ _SCALAR_FUNCTIONS = tuple(
     )
     for signature in SIGNATURES.values()
 )
-FUNCTIONS: dict[str, Function] = {function.name: function for function in (*_ALL_FUNCTIONS, *_WALK_FUNCTIONS, *_SCALAR_FUNCTIONS)}
+FUNCTIONS: dict[str, Function] = {
+    function.name: function for function in (*_ALL_FUNCTIONS, *_WALK_FUNCTIONS, *_SCALAR_FUNCTIONS)
+}
 
 
 def resolve_function(call: ast.Call, context: CallContext, findings: DiagnosticCollector) -> Function | None:

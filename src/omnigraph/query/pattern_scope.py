@@ -247,7 +247,9 @@ class BlockDrafter:
             self.findings.add_error("T4", clause.edge.span, f"unknown edge `{clause.edge.text}`", help_)
         type_: VariableType = BROKEN if edge is None else EdgeRef(edge.name, edge.source, edge.target)
         edge_variable = self._bind_edge_variable(clause, bound, outer, type_)
-        is_reported = not (self._check_shape(clause) and self._check_ends(clause, edge) and self._check_path(path, edge))
+        is_reported = not (
+            self._check_shape(clause) and self._check_ends(clause, edge) and self._check_path(path, edge)
+        )
         # After the edge variable: variables are numbered and ordered by their position in the text.
         target = self._bind_node(clause.target, bound, outer)
         hop = HopDraft(clause=clause, source=source, target=target, edge=edge, is_reported=is_reported)
@@ -273,7 +275,9 @@ class BlockDrafter:
         bounds = hop.bounds
         if hop.edge_variable is not None:
             message = f"`${hop.edge_variable.name}` stands for one edge, but a path has several"
-            self.findings.add_error("T23", hop.edge_variable.span, message, f"its edges are `edges(${path.variable.name})`")
+            self.findings.add_error(
+                "T23", hop.edge_variable.span, message, f"its edges are `edges(${path.variable.name})`"
+            )
         if kind is ast.PathKind.PATH and bounds is not None and bounds.high is None:
             help_ = f"give one, `{{{bounds.low},4}}`, or write `shortest ${path.variable.name} = …`"
             self.findings.add_error("T15", bounds.span, "a `path` lists all walks, so it needs an upper bound", help_)
@@ -289,7 +293,9 @@ class BlockDrafter:
             message = f"a `cheapest` path has at least 0 or 1 edges, not {bounds.low}"
             self.findings.add_error("T15", bounds.span, message, "filter by `length(…)`, or write `path`")
         if edge is not None and edge.source != edge.target and bounds is None:
-            message = f"`{hop.edge.text}` runs from `{edge.source}` to `{edge.target}`, so it can't be followed by a path"
+            message = (
+                f"`{hop.edge.text}` runs from `{edge.source}` to `{edge.target}`, so it can't be followed by a path"
+            )
             self.findings.add_error("T15", hop.edge.span, message, "use a hop: a path has nodes of one type")
         return len(self.findings) == before
 

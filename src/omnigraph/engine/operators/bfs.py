@@ -39,9 +39,13 @@ def run_bfs(
     budget: Budget,
     *,
     is_directed: bool = True,
+    inner: NDArray[np.bool_] | None = None,
     cells: int = MAX_CELLS,
 ) -> AdjacencyLists:
-    """Return, for distinct ascending `sources`, the nodes whose distance is within the bounds."""
+    """Return, for distinct ascending `sources`, the nodes whose distance is within the bounds.
+
+    `inner` are the nodes that a walk may lead through; None for all. Its ends may be any.
+    """
     sources_per_search = max(1, cells // max(size, 1))
     pair_arrays = []
     for begin in range(0, len(sources), sources_per_search):
@@ -50,7 +54,7 @@ def run_bfs(
         nbytes = len(part) * size * (1 if is_directed else 5)
         budget.claim(nbytes, _BUDGET_LABEL)
         try:
-            search = _BfsSearch(lists, part, size, budget)
+            search = _BfsSearch(lists, part, size, budget, inner)
             pairs = search.search_directed(*bounds) if is_directed else search.search_undirected(*bounds)
         finally:
             budget.release(nbytes)
@@ -73,11 +77,14 @@ def run_bfs(
 class _BfsSearch:
     """One search from several sources; a (source, node) pair is encoded as `number of the source * size + node`."""
 
-    def __init__(self, lists: Lists, sources: Positions, size: int, budget: Budget) -> None:
+    def __init__(
+        self, lists: Lists, sources: Positions, size: int, budget: Budget, inner: NDArray[np.bool_] | None = None
+    ) -> None:
         self.lists = lists
         self.sources = sources.astype(np.int64)
         self.size = size
         self.budget = budget
+        self.inner = inner
         self.source_pairs = np.arange(len(sources)) * size + self.sources
         # By pair; 0 means that the pair was not reached yet.
         self.distance = np.zeros(len(sources) * size, np.uint8)
@@ -151,7 +158,11 @@ class _BfsSearch:
     ) -> None:
         """Record a cycle where a node is reached from another branch than its own; the source itself has none."""
         numbers, nodes = np.divmod(reached, self.size)
-        closed = numbers[(branch[reached] != branch_of_step) & (nodes != self.sources[numbers])]
+        is_closed = (branch[reached] != branch_of_step) & (nodes != self.sources[numbers])
+        if self.inner is not None:
+            # The cycle leads through the node where its branches meet.
+            is_closed &= self.inner[nodes]
+        closed = numbers[is_closed]
         cycle[closed] = np.minimum(cycle[closed], length)
 
     def _iter_step(self, frontier: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -178,7 +189,9 @@ class _BfsSearch:
     def _list_level(self, level: "_ReachedPairs", distance: int) -> NDArray[np.int64]:
         """Return the distinct pairs of a level, the frontier of the next step."""
         pairs = level.deduplicate()
-        return np.flatnonzero(self.distance == distance) if pairs is None else pairs
+        pairs = np.flatnonzero(self.distance == distance) if pairs is None else pairs
+        # A walk that goes on leads through these nodes.
+        return pairs if self.inner is None else pairs[self.inner[pairs % self.size]]
 
     def _select_within(self, low: int, high: int) -> NDArray[np.int64]:
         """Return the pairs whose distance is within the bounds, ascending."""

@@ -14,7 +14,13 @@ from omnigraph.engine.operators.bfs import run_bfs
 from omnigraph.engine.operators.bitset_bfs import BitsetBfs, estimate_bitset_bytes, is_dense
 from omnigraph.engine.operators.distinct import deduplicate
 from omnigraph.engine.operators.filter import evaluate_filters, find_rows
-from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, GatheredEdges, build_lists, merge_directions
+from omnigraph.engine.operators.neighbour_lists import (
+    AdjacencyLists,
+    GatheredEdges,
+    build_lists,
+    filter_lists,
+    merge_directions,
+)
 from omnigraph.engine.physical_plan import REVERSED, EdgeAccessMode, Link
 from omnigraph.engine.tables.csr import CsrAdjacency
 from omnigraph.options import Traversal
@@ -43,6 +49,7 @@ class EdgeAccess:
         self._reversed: EdgeAccess | None = None
         self._edge_mask: NDArray[np.bool_] | None = None
         self._bitset: BitsetBfs | None = None
+        self._inner: NDArray[np.bool_] | None = None
         self.is_indexed = link.access is EdgeAccessMode.INDEXED
         # A plan does not depend on what is in memory; an adjacency that is there by now replaces the lookups.
         if self.is_indexed and not self._is_forced and context.has_topology(link.edge):
@@ -91,7 +98,15 @@ class EdgeAccess:
             (self.link.low, self.link.high),
             self._context.budget,
             is_directed=self.link.direction is not HopDirection.BOTH,
+            inner=self._get_inner(),
         )
+
+    def _get_inner(self) -> NDArray[np.bool_] | None:
+        """Return which nodes may be inside of a walk; None for all."""
+        if self._inner is None and self.link.through:
+            self._inner = np.zeros(self.near_size, np.bool_)
+            self._inner[find_rows(self.link.through, self.link.near, None, self._context)] = True
+        return self._inner
 
     def count_reached(self, sources: Positions, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
         """Return how many nodes of the mask each source reaches over several edges, or None if listing is as fast."""
@@ -100,7 +115,8 @@ class EdgeAccess:
 
     def _get_bitset(self, sources: int) -> BitsetBfs | None:
         """Return the adjacency as bitsets if the graph is dense enough for searches from this number of sources."""
-        if self._bitset is None and self.link.is_multi and not self.is_indexed:
+        # Bitsets union whole lists, so they can't leave out nodes on the way.
+        if self._bitset is None and self.link.is_multi and not self.is_indexed and not self.link.through:
             is_directed = self.link.direction is not HopDirection.BOTH
             budget = self._context.budget
             if is_dense(self.get_all_lists(), self.near_size, sources, self.link.high, is_directed=is_directed):
@@ -139,7 +155,7 @@ class EdgeAccess:
     def list_ends(self) -> list[tuple[Positions, Positions]]:
         """Return the near and far ends of every edge that passes, in each direction of the hop, from the adjacency."""
         topology = self._context.get_topology(self.link.edge)
-        edges = find_rows(self.link.filters, self.link.edge, None, self._context)
+        edges = find_rows((*self.link.filters, *self.link.along), self.link.edge, None, self._context)
         source, target = topology.source[edges], topology.target[edges]
         match self.link.direction:
             case HopDirection.OUT:
@@ -157,7 +173,17 @@ class EdgeAccess:
         """Return the lists of every node, from the adjacency."""
         if self._whole is None:
             self._whole = self._load_adjacency(self.link.direction)
+            if self.link.along:
+                self._whole = self._filter_lists(self._whole)
         return self._whole
+
+    def _filter_lists(self, lists: AdjacencyLists) -> AdjacencyLists:
+        """Return the lists of the edges that pass the conditions on the way."""
+        is_kept = np.zeros(self._context.get_reader(self.link.edge).size, np.bool_)
+        is_kept[find_rows(self.link.along, self.link.edge, None, self._context)] = True
+        # Their memory is that of the lists themselves at most.
+        self._context.budget.claim(_measure_lists(lists), f"the edges of {self.link.edge} that pass")
+        return filter_lists(lists, is_kept, is_set=not self.link.reads_edges)
 
     def _get_single_hop_lists(self, sources: Positions) -> AdjacencyLists:
         if not self.is_indexed and self.link.access is EdgeAccessMode.INDEXED:
@@ -183,7 +209,7 @@ class EdgeAccess:
 
     def _load_adjacency(self, direction: HopDirection) -> AdjacencyLists:
         topology = self._context.get_topology(self.link.edge)
-        reads_edges = self.link.reads_edges
+        reads_edges = self.link.loads_edges
         match direction:
             case HopDirection.OUT:
                 return _to_lists(topology.get_out_csr() if reads_edges else topology.get_out_set_csr())

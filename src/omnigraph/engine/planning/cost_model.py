@@ -103,9 +103,11 @@ class CostModel:
 
     def estimate_edge_share(self, hop: Hop) -> float:
         """Estimate the share of a hop's edges that pass its filters."""
-        if not hop.filters:
+        if not hop.filters and not hop.along:
             return 1.0
-        return self.estimate_passing(hop.edge.name, hop.filters) / max(self.count(hop.edge.name), 1.0)
+        # A walk needs more than one edge that passes; one is a fair guess, and never too low.
+        filters = hop.filters or hop.along
+        return self.estimate_passing(hop.edge.name, filters) / max(self.count(hop.edge.name), 1.0)
 
     def estimate_combinations(self, type_name: str, values: Sequence[Expr]) -> float:
         """Estimate the number of distinct combinations of values of one type, at most its number of rows."""
@@ -135,6 +137,8 @@ class CostModel:
 
     def choose_edge_access(self, hop: Hop, sources: float, *, forward: bool) -> tuple[EdgeAccessMode, str]:
         """Choose how the edges of a hop are found from this number of nodes, and say why."""
+        if hop.walk is not None or hop.along or hop.through:
+            return EdgeAccessMode.CSR, "a path" if hop.walk is not None else "conditions on the way"
         mode = self.context.traversal
         if mode is not Traversal.AUTO:
             access = EdgeAccessMode.CSR if mode is Traversal.CSR else EdgeAccessMode.INDEXED

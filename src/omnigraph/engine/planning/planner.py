@@ -416,6 +416,8 @@ def _is_joinable(expr: Compare) -> bool:
     if not isinstance(expr.left, Prop | Identity | ValueRef) or not isinstance(expr.right, Prop | Identity | ValueRef):
         return False
     left, right = expr.left.type, expr.right.type
-    if isinstance(left, NodeRef | EdgeRef | RecordOf | ArrayOf) or isinstance(right, NodeRef | EdgeRef | RecordOf | ArrayOf):
+    if isinstance(left, NodeRef | EdgeRef | RecordOf | ArrayOf) or isinstance(
+        right, NodeRef | EdgeRef | RecordOf | ArrayOf
+    ):
         return False
     return find_shared_type(left, right) is not None

@@ -104,9 +104,7 @@ def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[_Round], Cost
     return rounds, best, best_rounds
 
 
-def _select_open(
-    graph: WalkGraph, search: CheapestSearch, last: _Round, best: Costs, *, is_first: bool
-) -> Ints:
+def _select_open(graph: WalkGraph, search: CheapestSearch, last: _Round, best: Costs, *, is_first: bool) -> Ints:
     """Return the nodes of the last round from which a cheaper walk can go on."""
     at = np.arange(len(last.nodes))
     if is_first:
@@ -210,7 +208,7 @@ def _subtract(sums: Costs, weights: Costs) -> Costs:
     return low.view(np.float64)
 
 
-def _pick_edges(graph: WalkGraph, nodes: Ints, start_cost: float | int, costs: Costs) -> Ints:
+def _pick_edges(graph: WalkGraph, nodes: Ints, start_cost: float, costs: Costs) -> Ints:
     """Return the smallest edges along the nodes of each walk that lead to exactly its cost."""
     weights = _get_weights(graph)
     count, length = len(nodes), nodes.shape[1] - 1

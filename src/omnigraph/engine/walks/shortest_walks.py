@@ -227,9 +227,7 @@ def _trace(graph: WalkGraph, levels: list[ReachedLevel], at: Ints, *, is_back: b
     return build_walks(nodes, edges)
 
 
-def _trace_all(
-    graph: WalkGraph, batch: SearchBatch, length: int, at: Ints, *, is_back: bool
-) -> tuple[WalkList, Ints]:
+def _trace_all(graph: WalkGraph, batch: SearchBatch, length: int, at: Ints, *, is_back: bool) -> tuple[WalkList, Ints]:
     """Return all shortest walks to these pairs of a level, and the row of `at` that each belongs to."""
     last = batch.levels[length]
     numbers = last.numbers[at]
@@ -246,9 +244,7 @@ def _trace_all(
     return trace_walks(levels, np.arange(len(rows)), is_back=not is_back), rows
 
 
-def _find_at_distance(
-    graph: WalkGraph, batch: SearchBatch, distance: int, numbers: Ints, step: Neighbours
-) -> Mask:
+def _find_at_distance(graph: WalkGraph, batch: SearchBatch, distance: int, numbers: Ints, step: Neighbours) -> Mask:
     """Return which of the reached nodes are at a distance from their origin, and may be inside of a walk."""
     if distance == 0:
         return np.asarray(step.nodes == batch.origins[numbers])

@@ -66,9 +66,7 @@ def solve_from(
             )
             return list_walks(graph, search)
         case WalkKind.SHORTEST | WalkKind.ALL_SHORTEST:
-            shortest = ShortestSearch(
-                origins=nears, low=bounds.low, high=bounds.high, is_back=is_back, accepts=accepts
-            )
+            shortest = ShortestSearch(origins=nears, low=bounds.low, high=bounds.high, is_back=is_back, accepts=accepts)
             find = find_shortest if bounds.kind is WalkKind.SHORTEST else find_all_shortest
             found = find(graph, shortest)
         case WalkKind.CHEAPEST if is_back:
