@@ -24,7 +24,18 @@ from omnigraph.engine.operators.chunking import (
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import Closing, bindings_nbytes
 from omnigraph.engine.operators.join import JoinMatches
-from omnigraph.engine.physical_plan import Close, Compact, Expand, Filter, Join, LeftJoin, Link, Product, Step, UnionJoin
+from omnigraph.engine.physical_plan import (
+    Close,
+    Compact,
+    Expand,
+    Filter,
+    Join,
+    LeftJoin,
+    Link,
+    Product,
+    Step,
+    UnionJoin,
+)
 
 _NO_ROW_SUMS = np.zeros(0, np.int64)
 

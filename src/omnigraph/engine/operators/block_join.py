@@ -49,9 +49,7 @@ def build_seeds(bindings: Bindings, shared: Iterable[str]) -> Seeds:
     columns = [bindings.columns[name] for name in names]
     first, row_numbers = _find_distinct(columns)
     size = bindings.size if first is None else len(first)
-    seeds = {
-        name: column if first is None else column[first] for name, column in zip(names, columns, strict=True)
-    }
+    seeds = {name: column if first is None else column[first] for name, column in zip(names, columns, strict=True)}
     return Seeds(Bindings({**seeds, SEED: np.arange(size)}, size), row_numbers)
 
 
