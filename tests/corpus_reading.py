@@ -21,6 +21,7 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.options import Traversal
 from omnigraph.query.bind import bind_file
+from omnigraph.query.expr import ArrayOf
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
@@ -178,7 +179,7 @@ def _reference(query: ReadQuery, plain: PlainGraph, expected: Answer) -> _Found 
         return None
     types = [column.value.type for column in query.output]
     rows = [
-        [value if isinstance(value, dict) else _json(type_, value) for type_, value in zip(types, row, strict=True)]  # type: ignore[arg-type]  # whole nodes and edges are dicts
+        [value if isinstance(value, dict) or isinstance(type_, ArrayOf) else _json(type_, value) for type_, value in zip(types, row, strict=True)]  # type: ignore[arg-type]  # whole nodes and edges are dicts
         for row in found.rows
     ]
     entities = {place: column.value for place, column in enumerate(query.output) if hasattr(column.value, "fields")}

@@ -27,6 +27,7 @@ from omnigraph.query.expr import (
     Entity,
     EntityType,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
@@ -40,13 +41,17 @@ from omnigraph.query.expr import (
     Rrf,
     StartsWith,
     TextMatch,
+    ValueRef,
+    WalkOf,
 )
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
+from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
+from reference_walks import Walk, Way, find_way, is_walk, list_walks, read_walk, show_walk
 
 Record: TypeAlias = Mapping[str, Any]
 """A node or edge: its properties by name, and `@id` (of an edge also `@src` and `@dst`)."""
@@ -108,6 +113,7 @@ class _Reader:
         self.query, self.graph, self.params = query, graph, params
         self.tries_left = most_tried
         self.scores: dict[Expr, dict[str, float]] = {}
+        self.walks: dict[int, dict[tuple[str, str], list[Walk]]] = {}
         self.is_condition = False
 
     def answer(self) -> Answer:
@@ -153,7 +159,8 @@ class _Reader:
                     yield match
                 return
             name, type_ = own[bound]
-            for record in self.graph.records(type_):
+            records = self._walks(pattern, name, match) if isinstance(type_, WalkOf) else self.graph.records(type_)
+            for record in records:
                 yield from extend({**match, name: record}, bound + 1)
 
         yield from extend(outside, 0)
@@ -169,6 +176,8 @@ class _Reader:
         for predicate in filters:
             yield set(find_variables(predicate)), self._is_true(predicate)
         for hop in pattern.hops:
+            if hop.walk is not None:  # its walks are listed between ends that are bound
+                continue
             names = {hop.source, hop.target} | ({hop.edge_variable} if hop.edge_variable else set())
             yield names, self._follows(hop)
 
@@ -198,21 +207,39 @@ class _Reader:
         if edge is not None:  # one match for each edge: this very edge lies between the two
             return lambda match: _lies_between(match[edge], hop.direction, *_ids(match, source, target))
         distances = self.distances(hop)
-        return lambda match: hop.low <= distances.get(_ids(match, source, target), 0) <= hop.high
+        return lambda match: hop.low <= distances.get(_ids(match, source, target), 0) <= (hop.high or 0)
+
+    def _way(self, hop: Hop) -> Way:
+        nodes, edges = self.graph.nodes.get(hop.edge.source, ()), self.graph.edges.get(hop.edge.name, ())
+        return find_way(hop, nodes, edges, self.condition)
+
+    def _walks(self, pattern: Pattern, name: str, match: Match) -> Sequence[Any]:
+        hop = next(hop for hop in pattern.hops if hop.walk is not None and hop.walk.variable == name)
+        if id(hop) not in self.walks:
+            weight = None if hop.walk is None else hop.walk.weight
+            nodes = self.graph.nodes.get(hop.edge.source, ())
+            self.walks[id(hop)] = list_walks(
+                hop, self._way(hop), nodes, lambda edge: 0 if weight is None else self.value(weight, {ROW: edge})
+            )
+        return self.walks[id(hop)].get(_ids(match, hop.source, hop.target), [])
 
     def distances(self, hop: Hop) -> dict[tuple[str, str], int]:
         """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""
         steps: dict[str, set[str]] = {}
-        for edge in self.graph.edges.get(hop.edge.name, ()):
+        way = self._way(hop)
+        for edge in way.edges:
             if hop.direction is not HopDirection.IN:
                 steps.setdefault(edge["@src"], set()).add(edge["@dst"])
             if hop.direction is not HopDirection.OUT:
                 steps.setdefault(edge["@dst"], set()).add(edge["@src"])
         found: dict[tuple[str, str], int] = {}
         for start in steps:
-            found.update({(start, node): distance for node, distance in _reached(steps, start).items()})
+            # A node that may not be inside of a walk leads nowhere, unless the walk starts there.
+            inner = {node: steps[node] for node in steps if node in way.inner or not hop.through}
+            own = {**inner, start: steps[start]}
+            found.update({(start, node): distance for node, distance in _reached(own, start).items()})
             if hop.direction is HopDirection.BOTH:
-                found[start, start] = _undirected_cycle(steps, start)
+                found[start, start] = _undirected_cycle(own, start)
         return found
 
     # --- values ------------------------------------------------------------------------------------
@@ -234,6 +261,13 @@ class _Reader:
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
                 return shown | {prop.name: record.get(prop.name) for prop in expr.fields}
+            case ValueRef() if is_walk(expr):
+                return show_walk(match[expr.variable])
+            case FieldRef(operand=ValueRef() as walk) if is_walk(walk):
+                return read_walk(match[walk.variable], expr)
+            case FieldRef():
+                owner = self.value(expr.operand, match)
+                return None if owner is None else owner.get(expr.name)
             case IsNull():
                 return (self.value(expr.operand, match) is None) != expr.negated
             case Not():
@@ -402,6 +436,8 @@ def _undirected_cycle(steps: Mapping[str, set[str]], start: str) -> int:
         return 1
     lengths = []
     for first in steps[start]:
+        if first not in steps:  # it may not be inside of a walk
+            continue
         without = {**steps, first: steps[first] - {start}, start: steps[start] - {first}}
         if start in (back := _reached(without, first)):
             lengths.append(1 + back[start])
@@ -449,6 +485,8 @@ def _all(truths: Iterable[bool | None]) -> bool | None:
 
 def _identity(value: Any) -> Any:
     """What tells a value from others: of a whole node or edge, its id."""
+    if isinstance(value, Mapping) and "id" not in value:  # a walk
+        return repr(value)
     return value["id"] if isinstance(value, Mapping) else value
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
+from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, merge_directions
