@@ -48,8 +48,8 @@ def list_walks(
     by_node = {node["@id"]: node for node in nodes}
     by_edge = {edge["@id"]: edge for edge in way.edges}
     model = [_to_model(edge, hop.direction, weigh) for edge in way.edges]
-    # No walk without a repeated edge is longer than all edges together; a path never needs more than its bound.
-    longest = len(model) if walk.kind.value != "path" or hop.high is None else min(hop.high, len(model))
+    # The shortest and cheapest walks visit no node twice but the start, so that they have no more edges than nodes.
+    longest = len(by_node) if walk.kind.value != "path" or hop.high is None else hop.high
     found: dict[tuple[str, str], list[ModelWalk]] = {}
     for start in by_node:
         is_undirected = hop.direction is HopDirection.BOTH
