@@ -22,7 +22,7 @@ from omnigraph.engine.walks.walk_list import WalkList, concat_ranges
 from omnigraph.query.expr_types import WALK_COST, WALK_EDGES, WALK_NODES
 from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.walk_plan import WalkBinding
-from omnigraph.schema.arrow import ID
+from omnigraph.schema.arrow import ID, to_arrow_type
 
 Ints = NDArray[np.int64]
 
@@ -97,7 +97,7 @@ def to_arrow(walks: WalkList, walk: WalkBinding) -> pa.Array:
         ),
     }
     if walk.type.cost is not None:
-        columns[WALK_COST] = pa.array(np.zeros(0, np.int64) if walks.costs is None else walks.costs)
+        columns[WALK_COST] = pa.array(() if walks.costs is None else walks.costs, to_arrow_type(walk.type.cost))
     return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
 

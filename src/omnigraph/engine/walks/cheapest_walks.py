@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.walk_graph import Neighbours, WalkGraph, find_first
-from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList, concat_walks
+from omnigraph.engine.walks.walk_graph import WalkGraph, find_first
+from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 # A cost that no walk has.
 _INFINITE_COST = np.iinfo(np.int64).max
-# The bits of non-negative floats are in the order of the floats, so a search among them takes one round per bit.
-_FLOAT_BITS = 63
+# An edge on a walk in progress: its walk, its ends, its position, its weight and the limit of its far end.
+_EDGE_BYTES = 48
 _NODE_BYTES = 16
 
 
@@ -34,13 +34,6 @@ class _Round:
 
     nodes: Ints
     costs: Costs
-
-    def find(self, nodes: Positions) -> tuple[Ints, Mask]:
-        """Return the index of each node in this round, and whether it is there."""
-        if not len(self.nodes):
-            return np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.bool_)
-        at = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
-        return at, np.asarray(self.nodes[at] == nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +63,9 @@ def find_cheapest(graph: WalkGraph, search: CheapestSearch) -> WalkList:
     ends = ends[best_rounds[ends] > 0]
     mask = None if search.accepts is None else search.accepts(ends)
     ends = ends if mask is None else ends[mask]
-    walks = []
-    for length in np.unique(best_rounds[ends]).tolist():
-        at = ends[best_rounds[ends] == length]
-        graph.budget.claim(len(at) * 8 * (2 * length + 3), f"{graph.label} with {length} edges")
-        walks.append(_trace(graph, rounds[: length + 1], at, best_costs[at]))
-    return concat_walks(walks) if walks else NO_WALKS
+    lengths = best_rounds[ends]
+    graph.budget.claim(int(8 * (2 * lengths.sum() + 3 * len(ends))), graph.label)
+    return _trace(graph, rounds, ends, best_costs[ends], lengths)
 
 
 def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[_Round], Costs, Ints]:
@@ -127,80 +117,102 @@ def _get_weights(graph: WalkGraph) -> Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Limits:
-    """By walk and node, ascending, the largest cost with which a walk may reach the node after one round."""
+class _OpenEdges:
+    """The edges of one round that lead on to the ends of walks at their smallest costs.
 
-    keys: Ints
-    costs: Costs
-    size: int
+    `limits` are the largest costs with which the walk may reach the far end of an edge.
+    """
 
-    def find(self, walks: Ints, nodes: Positions, costs: Costs) -> Mask:
-        """Return which walks may reach a node at a cost."""
-        keys = walks * self.size + nodes
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.asarray((self.keys[at] == keys) & (costs <= self.costs[at]))
+    walks: Ints
+    sources: Ints
+    targets: Ints
+    edges: Ints
+    limits: Costs
+
+    def take(self, at: Ints | Mask) -> "_OpenEdges":
+        """Return some of the edges."""
+        return _OpenEdges(self.walks[at], self.sources[at], self.targets[at], self.edges[at], self.limits[at])
 
 
-def _trace(graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs) -> WalkList:
-    """Return the smallest walk to each end that has exactly the cost, over one edge for each round but the first."""
-    limits = _find_limits(graph, rounds, ends, costs)
-    count, length = len(ends), len(rounds) - 1
-    nodes = np.empty((count, length + 1), np.int64)
-    nodes[:, 0] = rounds[0].nodes[0]
-    reached = np.full(count, rounds[0].costs[0], costs.dtype)
+def _trace(graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, lengths: Ints) -> WalkList:
+    """Return the smallest walk to each end that has exactly its cost and length."""
+    if not len(ends):
+        return NO_WALKS
+    layers = _find_open_edges(graph, rounds, ends, costs, lengths)
     weights = _get_weights(graph)
-    for number in range(1, length + 1):
-        step = graph.step(nodes[:, number - 1])
-        sums = reached[step.rows] + weights[step.edges]
-        is_open = limits[number].find(step.rows, step.nodes, sums)
-        step, sums = step.filter(is_open), sums[is_open]
+    walks = WalkList(
+        lengths, np.empty(int(lengths.sum()) + len(ends), np.int64), np.empty(int(lengths.sum()), np.int64), costs
+    )
+    starts = walks.node_starts[:-1]
+    current = np.full(len(ends), rounds[0].nodes[0])
+    reached = np.full(len(ends), rounds[0].costs[0], costs.dtype)
+    walks.nodes[starts] = current
+    for number, layer in enumerate(layers, start=1):
+        graph.budget.check()
+        sums = reached[layer.walks] + weights[layer.edges]
+        is_open = (layer.sources == current[layer.walks]) & (sums <= layer.limits)
+        at = np.flatnonzero(is_open)
         # The smallest node of each walk, and of several edges to it the cheapest, which leaves most ways open.
-        order = np.lexsort((sums, graph.nodes.rank(step.nodes), step.rows))
-        first = order[find_first(step.rows[order])]
-        nodes[:, number] = step.nodes[first]
-        reached = sums[first]
-    edges = _pick_edges(graph, nodes, rounds[0].costs[0], costs)
-    lengths = np.full(count, length, np.int64)
-    return WalkList(lengths, nodes.reshape(-1), edges.reshape(-1), costs)
+        order = at[np.lexsort((sums[at], graph.nodes.rank(layer.targets[at]), layer.walks[at]))]
+        first = order[find_first(layer.walks[order])]
+        moved = layer.walks[first]
+        current[moved] = layer.targets[first]
+        reached[moved] = sums[first]
+        walks.nodes[starts[moved] + number] = layer.targets[first]
+    _pick_edges(graph, layers, walks, rounds[0].costs[0])
+    graph.budget.release(sum(len(layer.walks) for layer in layers) * _EDGE_BYTES)
+    return walks
 
 
-def _find_limits(graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs) -> list[_Limits]:
-    """Return, for each round, the nodes of the walks that lead to the ends at exactly these costs."""
+def _find_open_edges(
+    graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, lengths: Ints
+) -> list[_OpenEdges]:
+    """Return, for each round, the edges of the walks that lead to the ends at exactly these costs."""
     weights = _get_weights(graph)
-    walks = np.arange(len(ends))
-    nodes, limits = ends, costs
-    found = [_Limits(walks * graph.size + nodes, limits, graph.size)]
-    for number in range(len(rounds) - 2, 0, -1):
+    infinite = np.array([_INFINITE_COST if weights.dtype == np.int64 else np.inf], weights.dtype)
+    walks, nodes, limits = (array[:0] for array in (lengths, ends, costs))
+    layers: list[_OpenEdges] = []
+    round_costs = np.repeat(infinite, graph.size)
+    for number in range(int(lengths.max()) - 1, -1, -1):
+        # The walks that end here join those that go on.
+        ending = np.flatnonzero(lengths == number + 1)
+        walks, nodes = np.concatenate((walks, ending)), np.concatenate((nodes, ends[ending]))
+        limits = np.concatenate((limits, costs[ending]))
         step = graph.step(nodes, is_back=True)
-        at, is_there = rounds[number].find(step.nodes)
-        ahead = limits[step.rows]
-        inner = graph.find_inner(step.nodes)
-        is_open = is_there if inner is None else is_there & inner
-        is_open &= rounds[number].costs[at] + weights[step.edges] <= ahead
+        before = rounds[number]
+        round_costs[before.nodes] = before.costs
+        near_costs = round_costs[step.nodes]
+        # A node that the round did not make cheaper has an infinite cost, which no sum of integers may contain.
+        is_open = near_costs < infinite
+        inner = graph.find_inner(step.nodes) if number else None
+        is_open = is_open if inner is None else is_open & inner
+        is_open[is_open] = near_costs[is_open] + weights[step.edges[is_open]] <= limits[step.rows[is_open]]
+        round_costs[before.nodes] = infinite
         step = step.filter(is_open)
-        before = _subtract(ahead[is_open], weights[step.edges])
-        keys = walks[step.rows] * graph.size + step.nodes
+        layer = _OpenEdges(
+            walks[step.rows], step.nodes.astype(np.int64), nodes[step.rows], step.edges, limits[step.rows]
+        )
+        graph.budget.claim(len(layer.walks) * _EDGE_BYTES, graph.label)
+        layers.append(layer)
+        near_limits = _subtract(layer.limits, weights[layer.edges])
+        keys = layer.walks * graph.size + layer.sources
         # The largest limit of each walk and node comes first.
-        order = np.lexsort((-before, keys))
+        order = np.lexsort((-near_limits, keys))
         first = order[find_first(keys[order])]
-        graph.budget.claim(len(first) * 2 * _NODE_BYTES, graph.label)
-        found.append(_Limits(keys[first], before[first], graph.size))
-        walks, nodes = np.divmod(keys[first], graph.size)
-        limits = before[first]
-    graph.budget.release(sum(len(each.keys) for each in found[1:]) * 2 * _NODE_BYTES)
-    # The start itself has no limit: it is the only node of its round.
-    found.append(_Limits(np.zeros(0, np.int64), costs[:0], graph.size))
-    return found[::-1]
+        walks, nodes, limits = layer.walks[first], layer.sources[first], near_limits[first]
+    return layers[::-1]
 
 
 def _subtract(sums: Costs, weights: Costs) -> Costs:
     """Return the largest cost for each sum that, with the weight added and rounded, does not exceed the sum."""
     if sums.dtype == np.int64:
         return sums - weights
-    low = np.zeros(len(sums), np.int64)
-    # Non-negative weights: the cost is at most the sum.
-    high = sums.view(np.int64).copy()
-    for _ in range(_FLOAT_BITS):
+    # The bits of non-negative floats are in the order of the floats: a binary search among those near the difference,
+    # which rounding moves by less than two units in the last place of the sum.
+    slack = 2 * np.spacing(sums)
+    low = np.maximum(sums - weights - slack, 0.0).view(np.int64)
+    high = (np.maximum(sums - weights, 0.0) + slack).view(np.int64)
+    while bool((low < high).any()):
         middle = low + (high - low + 1) // 2
         fits = middle.view(np.float64) + weights <= sums
         low = np.where(fits, middle, low)
@@ -208,30 +220,31 @@ def _subtract(sums: Costs, weights: Costs) -> Costs:
     return low.view(np.float64)
 
 
-def _pick_edges(graph: WalkGraph, nodes: Ints, start_cost: float, costs: Costs) -> Ints:
-    """Return the smallest edges along the nodes of each walk that lead to exactly its cost."""
+def _pick_edges(graph: WalkGraph, layers: list[_OpenEdges], walks: WalkList, start_cost: float | int) -> None:
+    """Set the edges of the walks: the smallest ones along their nodes that lead to exactly their costs."""
     weights = _get_weights(graph)
-    count, length = len(nodes), nodes.shape[1] - 1
-    steps: list[Neighbours] = []
-    limits = [costs]
-    for number in range(length, 0, -1):
-        step = graph.list_parallel(nodes[:, number - 1], nodes[:, number])
-        steps.append(step)
-        ahead = limits[-1][step.rows]
-        fits = weights[step.edges] <= ahead
-        before = _subtract(ahead[fits], weights[step.edges][fits])
-        rows = step.rows[fits]
-        order = np.lexsort((-before, rows))
-        limits.append(before[order[find_first(rows[order])]])
-    edges = np.empty((count, length), np.int64)
-    reached = np.full(count, start_cost, costs.dtype)
-    for number in range(length):
-        step = steps[length - 1 - number]
-        sums = reached[step.rows] + weights[step.edges]
-        is_open = sums <= limits[length - 1 - number][step.rows]
-        step, sums = step.filter(is_open), sums[is_open]
-        order = np.lexsort((graph.edges.rank(step.edges), step.rows))
-        first = order[find_first(step.rows[order])]
-        edges[:, number] = step.edges[first]
-        reached = sums[first]
-    return edges
+    node_starts, edge_starts = walks.node_starts[:-1], walks.edge_starts[:-1]
+    assert walks.costs is not None  # noqa: S101 - the cheapest walks have costs
+    limits = walks.costs.copy()
+    chosen: list[tuple[_OpenEdges, Costs]] = []
+    for number in range(len(layers) - 1, -1, -1):
+        layer = layers[number]
+        at = node_starts[layer.walks] + number
+        is_on_walk = (walks.nodes[at] == layer.sources) & (walks.nodes[at + 1] == layer.targets)
+        is_on_walk &= weights[layer.edges] <= limits[layer.walks]
+        layer = layer.take(is_on_walk)
+        ahead = limits[layer.walks]
+        chosen.append((layer, ahead))
+        before = _subtract(ahead, weights[layer.edges])
+        order = np.lexsort((-before, layer.walks))
+        first = order[find_first(layer.walks[order])]
+        limits[layer.walks[first]] = before[first]
+    reached = np.full(len(walks), start_cost, walks.costs.dtype)
+    for number, (layer, ahead) in enumerate(reversed(chosen)):
+        sums = reached[layer.walks] + weights[layer.edges]
+        at = np.flatnonzero(sums <= ahead)
+        order = at[np.lexsort((graph.edges.rank(layer.edges[at]), layer.walks[at]))]
+        first = order[find_first(layer.walks[order])]
+        moved = layer.walks[first]
+        walks.edges[edge_starts[moved] + number] = layer.edges[first]
+        reached[moved] = sums[first]
