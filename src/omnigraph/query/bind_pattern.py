@@ -31,10 +31,10 @@ from omnigraph.query.logical_plan import (
 )
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft, ResolvedHop
 from omnigraph.query.scope import (
-    BrokenType,
     Params,
     ReadNameResolver,
     Scope,
+    ValueVariable,
     VariableType,
     find_alternative_variables,
     iter_mentioned_variables,
@@ -304,7 +304,9 @@ def _bind_either(
     shared = _find_shared_names(every, scope)
     patterns = [each.pattern for each in inner]
     variables = tuple(
-        SharedVariable(variable=name, type=type_) for name, type_ in bound.items() if not isinstance(type_, BrokenType)
+        SharedVariable(variable=name, type=type_)
+        for name, type_ in bound.items()
+        if isinstance(type_, NodeRef | EdgeRef)
     )
     if not shared and not variables:
         message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
@@ -359,11 +361,13 @@ def _iter_block_names(node: ast.Block) -> Iterator[str]:
 
 def _build_shared(names: Iterable[str], scope: Scope) -> tuple[SharedVariable, ...]:
     outer_types = {name: scope.find(name) for name in dict.fromkeys(names) if name not in scope.params}
-    return tuple(
-        SharedVariable(variable=name, type=type_)
-        for name, type_ in outer_types.items()
-        if isinstance(type_, NodeRef | EdgeRef)
-    )
+    shared: list[SharedVariable] = []
+    for name, type_ in outer_types.items():
+        if isinstance(type_, NodeRef | EdgeRef):
+            shared.append(SharedVariable(variable=name, type=type_))
+        elif isinstance(type_, ValueVariable):
+            shared.append(SharedVariable(variable=name, type=type_.type))
+    return tuple(shared)
 
 
 # --- conditions --------------------------------------------------------------------------------------
