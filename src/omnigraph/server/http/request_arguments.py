@@ -6,12 +6,16 @@ from typing import Annotated, TypeVar
 
 import msgspec
 from fastapi import Path, Query
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 
 from omnigraph.clock import parse_instant
 from omnigraph.config.server import ServerLimits
 from omnigraph.errors import LimitError
+from omnigraph.lang.lexer import abbreviate
+from omnigraph.lang.spelling import find_closest
 from omnigraph.query.params import ParamText
+from omnigraph.schema.findings import join_words
 from omnigraph.server.http.paging import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
 from omnigraph.server.http.request_bodies import MutateBody, ReadBody, decode_body
 from omnigraph.server.http_errors import BadRequestError
@@ -35,6 +39,24 @@ TypeNames = Annotated[list[str] | None, Query(description="Only these types; may
 Limit = Annotated[int, Query(description="The maximum number of items per page.", ge=1, le=MAX_PAGE_ITEMS)]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the previous page.", max_length=4_096)]
 DEFAULT_LIMIT = DEFAULT_PAGE_ITEMS
+
+
+async def check_query_names(request: Request) -> None:
+    """Check that the route has every parameter of the query string: a misspelled `dry_run` must not be ignored.
+
+    Raises:
+        BadRequestError: It has not.
+    """
+    names = request.query_params.keys()
+    if not names:
+        return
+    route = request.scope["route"]
+    known = [field.alias for field in route.dependant.query_params] if isinstance(route, APIRoute) else []
+    for name in names:
+        if name not in known:
+            meant = find_closest(name, known)
+            help_ = f"did you mean `{meant}`?" if meant else f"it has {join_words(sorted(known)) or 'none'}"
+            raise BadRequestError("query", f"this route has no parameter `{abbreviate(name)}`; {help_}")
 
 
 async def read_body(request: Request, type_: type[T]) -> T:
