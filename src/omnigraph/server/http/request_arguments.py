@@ -55,7 +55,8 @@ async def check_query_names(request: Request) -> None:
     for name in names:
         if name not in known:
             meant = find_closest(name, known)
-            help_ = f"did you mean `{meant}`?" if meant else f"it has {join_words(sorted(known)) or 'none'}"
+            help_ = f"it has {join_words(sorted(known))}" if known else "it has none"
+            help_ = f"did you mean `{meant}`?" if meant else help_
             raise BadRequestError("query", f"this route has no parameter `{abbreviate(name)}`; {help_}")
 
 
