@@ -6,6 +6,7 @@ import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from omnigraph.config.server import ServerConfig
 from omnigraph.policy import Access, Action, Actor
 from omnigraph.server.cedar_policies import CedarPolicies
+from omnigraph.server.http.request_bodies import decode_body
 from omnigraph.server.serve import _open_listener, raise_connection_limit
 from serving import ALL, POLICIES, Served, serving
 
@@ -131,6 +133,32 @@ def test_a_load_balancer_may_ask_by_head(path: str, served: Served) -> None:
     answer = served.client.head(path)
 
     assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize("size, is_on_the_loop", [(10, True), (100_000, False)])
+def test_a_large_body_does_not_hold_up_other_requests(
+    size: int, is_on_the_loop: bool, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops: list[bool] = []
+
+    def decode(body: bytes, type_: type[Any]) -> Any:
+        loops.append(has_running_loop())
+        return decode_body(body, type_)
+
+    monkeypatch.setattr("omnigraph.server.http.request_arguments.decode_body", decode)
+    body = {"query": f"{ALL} // {'x' * size}"}
+
+    served.client.post("/graphs/people/query", json=body, headers=served.as_role("reader"))
+
+    assert loops == [is_on_the_loop]
+
+
+def has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def test_a_known_parameter_is_taken(served: Served) -> None:

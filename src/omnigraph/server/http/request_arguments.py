@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from fastapi import Path, Query
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from omnigraph.clock import parse_instant
@@ -22,6 +23,8 @@ from omnigraph.server.http_errors import BadRequestError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+# Larger bodies are decoded in a thread: a megabyte of JSON kept the event loop, and every other request, for 0.7 s.
+MAX_LOOP_BYTES = 16 * 1024
 # 18 digits are enough for any file; a longer number does not count as a range.
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
@@ -66,7 +69,10 @@ async def read_body(request: Request, type_: type[T]) -> T:
     Raises:
         BadRequestError: The body does not have this shape.
     """
-    return decode_body(await request.body(), type_)
+    body = await request.body()
+    if len(body) <= MAX_LOOP_BYTES:
+        return decode_body(body, type_)
+    return await run_in_threadpool(decode_body, body, type_)
 
 
 def merge_params(body: ReadBody | MutateBody) -> dict[str, object]:
