@@ -91,10 +91,28 @@ class BaseType:
 
 
 @dataclass(frozen=True, slots=True)
-class ListType:
-    """`[T]`."""
+class RecordField:
+    """`name: T?` of a record type."""
 
-    element: BaseType
+    name: Name
+    type: "TypeExpr"
+    nullable: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """`{name: T, …}`, the type of a parameter."""
+
+    fields: tuple[RecordField, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    """`[T]`; only the list of a parameter may hold records."""
+
+    element: BaseType | RecordType
     span: Span = field(compare=False, repr=False)
 
 
@@ -114,6 +132,6 @@ class EnumType:
     span: Span = field(compare=False, repr=False)
 
 
-TypeExpr: TypeAlias = BaseType | ListType | VectorType | EnumType
+TypeExpr: TypeAlias = BaseType | ListType | VectorType | EnumType | RecordType
 
 BASE_TYPES = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")
