@@ -16,7 +16,6 @@ from omnigraph.lang.literals import (
     ListType,
     Literal,
     NullLiteral,
-    RecordField,
     RecordType,
     StringLiteral,
     TypeExpr,
@@ -126,9 +125,7 @@ def print_type(type_: TypeExpr) -> str:
         case BaseType(name=name):
             return name
         case ListType(element=element):
-            return f"[{print_type(element)}]"
-        case RecordType(fields=fields):
-            return f"{{{', '.join(map(_print_field, fields))}}}"
+            return f"[{_print_record_type(element) if isinstance(element, RecordType) else print_type(element)}]"
         case VectorType(size=size):
             return f"Vector({size})"
         case EnumType(values=values):
@@ -137,8 +134,9 @@ def print_type(type_: TypeExpr) -> str:
             assert_never(type_)
 
 
-def _print_field(field: RecordField) -> str:
-    return f"{field.name.text}: {print_type(field.type)}{'?' if field.nullable else ''}"
+def _print_record_type(record: RecordType) -> str:
+    fields = (f"{each.name.text}: {print_type(each.type)}{'?' if each.nullable else ''}" for each in record.fields)
+    return f"{{{', '.join(fields)}}}"
 
 
 def format_expr(expr: Expr) -> str:

@@ -91,28 +91,10 @@ class BaseType:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordField:
-    """`name: T?` of a record type."""
-
-    name: Name
-    type: "TypeExpr"
-    nullable: bool
-    span: Span = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordType:
-    """`{name: T, …}`, the type of a parameter."""
-
-    fields: tuple[RecordField, ...]
-    span: Span = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class ListType:
-    """`[T]`; only the list of a parameter may hold records."""
+    """`[T]`; of records in a parameter only."""
 
-    element: BaseType | RecordType
+    element: "BaseType | RecordType"
     span: Span = field(compare=False, repr=False)
 
 
@@ -132,6 +114,24 @@ class EnumType:
     span: Span = field(compare=False, repr=False)
 
 
-TypeExpr: TypeAlias = BaseType | ListType | VectorType | EnumType | RecordType
+@dataclass(frozen=True, slots=True)
+class RecordTypeField:
+    """`name: T?` of a record."""
+
+    name: Name
+    type: "TypeExpr"
+    nullable: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """`{name: T, …}` of a parameter."""
+
+    fields: tuple[RecordTypeField, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+TypeExpr: TypeAlias = BaseType | ListType | VectorType | EnumType
 
 BASE_TYPES = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")

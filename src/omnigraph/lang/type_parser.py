@@ -9,8 +9,8 @@ from omnigraph.lang.literals import (
     EnumType,
     ListType,
     Name,
-    RecordField,
     RecordType,
+    RecordTypeField,
     TypeExpr,
     VectorType,
 )
@@ -45,7 +45,7 @@ def _parse_core_type(cursor: Cursor) -> TypeExpr:
     if token.text == "[":
         return _parse_list_type(cursor)
     if token.text == "{" and cursor.language is Language.QUERY:
-        return _parse_record_type(cursor)
+        cursor.fail("a type", "records are passed in a list: `$rows: [{name: String, age: I32?}]`")
     if token.text.lower() == "enum" and cursor.is_followed_by("("):
         return _parse_enum_type(cursor)
     if token.text.lower() == "vector":
@@ -88,8 +88,10 @@ def _parse_base_type(cursor: Cursor) -> BaseType:
 
 def _parse_list_type(cursor: Cursor) -> ListType:
     opening = cursor.advance()
+    element: TypeExpr | RecordType
     with cursor.nest():
-        element = _parse_core_type(cursor)
+        is_record = cursor.is_at("{") and cursor.language is Language.QUERY
+        element = _parse_record_type(cursor) if is_record else _parse_core_type(cursor)
         if question := cursor.accept("?"):
             hint = "the items of a list are never null; for a list that may be null, write `[…]?`"
             cursor.report(question.span, "unexpected `?` inside a list type", hint)
@@ -107,13 +109,13 @@ def _parse_list_type(cursor: Cursor) -> ListType:
 def _parse_record_type(cursor: Cursor) -> RecordType:
     """Parse `{name: String, age: I32?}`, the type of a parameter."""
     opening = cursor.advance()
-    fields: list[RecordField] = []
+    fields: list[RecordTypeField] = []
 
     def item() -> None:
         name = parse_property_name(cursor, "the name of a field")
         cursor.expect(":", f"a field has a type: `{abbreviate(name.text)}: String`")
         type_, nullable = parse_type(cursor)
-        fields.append(RecordField(name, type_, nullable, name.span.to(cursor.previous)))
+        fields.append(RecordTypeField(name, type_, nullable, name.span.to(cursor.previous)))
 
     with cursor.nest():
         if closing := cursor.accept("}"):
