@@ -19,6 +19,7 @@ from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, 
 from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import JoinMatches, build_product, join, match_keys, semi_join
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
+from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
 from omnigraph.engine.output.block_values import fold_block
@@ -28,6 +29,7 @@ from omnigraph.engine.output.result_pipeline import ResultFrame, build_result, r
 from omnigraph.engine.output.top_k_sink import TopKSink
 from omnigraph.engine.physical_plan import (
     BindValue,
+    BlockStep,
     Check,
     Close,
     Compact,
@@ -45,6 +47,7 @@ from omnigraph.engine.physical_plan import (
     SemiJoin,
     Step,
     UnionJoin,
+    Unnest,
 )
 from omnigraph.engine.pipeline import Pipeline
 from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
@@ -139,6 +142,7 @@ class _Executor:
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
         # By step number the index of a value that is the same for all rows.
         self._single_values: dict[int, NDArray[np.int64]] = {}
+        self._shared_elements: dict[int, SharedElements | None] = {}
 
     def close(self) -> None:
         """Drop all cached results."""
@@ -148,6 +152,7 @@ class _Executor:
         self._walk_access.clear()
         self.solved_sides.clear()
         self._single_values.clear()
+        self._shared_elements.clear()
         self.last_match = None
 
     def run_steps(self, steps: tuple[Step, ...], bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
@@ -206,6 +211,17 @@ class _Executor:
                 return build_product(bindings, self.solve_other_side(step, has_multiplicity=has_multiplicity), budget)
             case Join():
                 return self._join(step, bindings, has_multiplicity=has_multiplicity)
+            case Compact():
+                return compact(bindings, step.keep, has_multiplicity=step.has_multiplicity)
+            case Merge():
+                return self._merge(step, bindings)
+            case Nothing():
+                return Bindings({}, 0)
+            case _:
+                return self._apply_block(step, bindings, has_multiplicity=has_multiplicity)
+
+    def _apply_block(self, step: BlockStep, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
+        match step:
             case SemiJoin():
                 return bindings.take(self._find_kept(step, bindings))
             case LeftJoin():
@@ -214,12 +230,9 @@ class _Executor:
                 return self._union_join(step, bindings)
             case BindValue():
                 return self._bind_value(step, bindings)
-            case Compact():
-                return compact(bindings, step.keep, has_multiplicity=step.has_multiplicity)
-            case Merge():
-                return self._merge(step, bindings)
-            case Nothing():
-                return Bindings({}, 0)
+            case Unnest():
+                shared = self._get_shared_elements(step)
+                return unnest(step, bindings, self.context, shared, has_multiplicity=has_multiplicity)
             case _:
                 assert_never(step)
 
@@ -357,6 +370,12 @@ class _Executor:
         return bindings.with_column(
             step.block.variable, indices if seeds.row_numbers is None else indices[seeds.row_numbers]
         )
+
+    def _get_shared_elements(self, step: Unnest) -> SharedElements | None:
+        # The same for all rows, so later chunks need not bind them again.
+        if step.number not in self._shared_elements:
+            self._shared_elements[step.number] = bind_shared(step, self.context)
+        return self._shared_elements[step.number]
 
     def solve_other_side(self, step: Product | Join, *, has_multiplicity: bool) -> Bindings:
         """Return the matches of the other side of a product or join; they are solved once."""

@@ -292,7 +292,28 @@ class Nothing:
     rows: float = 0.0
 
 
-BlockStep: TypeAlias = SemiJoin | LeftJoin | UnionJoin | BindValue
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unnest:
+    """Pair every row with each element of a list; a row whose list is null or empty is dropped."""
+
+    number: int
+    variable: str
+    value: Expr
+    types: tuple[tuple[str, str], ...]
+    """The type of each variable that the list reads."""
+    # The variables that later steps or the output need: the element, its position in the list, both or none.
+    element: str | None
+    position: str | None
+    is_entity: bool
+    """Whether the elements are positions of nodes or edges, not values."""
+    rows: float
+    # Only whether there is an element matters, if nothing of it is needed.
+    is_test: bool = False
+    fan_out: float = 1.0
+    """The expected number of elements of a list."""
+
+
+BlockStep: TypeAlias = SemiJoin | LeftJoin | UnionJoin | BindValue | Unnest
 Step: TypeAlias = Scan | Expand | Check | Close | Filter | Product | Join | BlockStep | Compact | Merge | Nothing
 
 

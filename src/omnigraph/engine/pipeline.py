@@ -35,6 +35,7 @@ from omnigraph.engine.physical_plan import (
     Product,
     Step,
     UnionJoin,
+    Unnest,
 )
 
 _NO_ROW_SUMS = np.zeros(0, np.int64)
@@ -146,7 +147,7 @@ class Pipeline:
                 return accumulate_hops(self._runner.get_edge_access(step.link), bindings.columns[step.source])
             case Close() | Filter():
                 return accumulate_even(bindings.size)
-            case LeftJoin() | UnionJoin():
+            case LeftJoin() | UnionJoin() | Unnest():
                 # How many matches a row has is known only when the block is solved.
                 return accumulate_even(bindings.size, max(step.fan_out, 1.0))
             case Product():

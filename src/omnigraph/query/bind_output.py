@@ -309,15 +309,19 @@ def _identify_key(key: Expr) -> Expr:
 
 def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
     """Return the ids of variables, which tell matches apart; of a path, those of its walk."""
-    return tuple(_identify(name, scope, origin) for name in names)
+    identities = (_identify(name, scope, origin) for name in names)
+    return tuple(identity for identity in identities if identity is not None)
 
 
-def _identify(name: str, scope: Scope, origin: Span) -> Expr:
+def _identify(name: str, scope: Scope, origin: Span) -> Expr | None:
+    """Return the id of a variable; None if its value does not tell matches apart."""
     type_ = scope.find(name)
     nullable = scope.is_nullable(name)
-    if isinstance(type_, ValueVariable) and isinstance(type_.type, WalkOf):
-        return read_walk(name, type_.type, WALK_KEY, origin, nullable=nullable or type_.nullable)
-    return Identity(variable=name, nullable=nullable, origin=origin)
+    if not isinstance(type_, ValueVariable):
+        return Identity(variable=name, nullable=nullable, origin=origin)
+    if not isinstance(type_.type, WalkOf):
+        return None
+    return read_walk(name, type_.type, WALK_KEY, origin, nullable=nullable or type_.nullable)
 
 
 # --- limit, offset -------------------------------------------------------------------------------
@@ -338,7 +342,7 @@ def bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: Diagnos
             findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", closest or declare_help)
             return None
         param = scope.params.resolve(node)
-        if param is not None and is_whole(param, at_least=0):
+        if isinstance(param, ParamRef) and is_whole(param, at_least=0):
             return param
         # Its declaration is already reported.
         if node.name in scope.params.broken:

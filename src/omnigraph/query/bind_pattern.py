@@ -32,7 +32,6 @@ from omnigraph.query.logical_plan import (
 )
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft, ResolvedHop
 from omnigraph.query.scope import (
-    BrokenType,
     Params,
     ReadNameResolver,
     Scope,
@@ -313,7 +312,9 @@ def _bind_either(
     shared = _find_shared_names(every, scope)
     patterns = [each.pattern for each in inner]
     variables = tuple(
-        SharedVariable(variable=name, type=type_) for name, type_ in bound.items() if not isinstance(type_, BrokenType)
+        SharedVariable(variable=name, type=type_)
+        for name, type_ in bound.items()
+        if isinstance(type_, NodeRef | EdgeRef)
     )
     if not shared and not variables:
         message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
@@ -368,12 +369,13 @@ def _iter_block_names(node: ast.Block) -> Iterator[str]:
 
 def _build_shared(names: Iterable[str], scope: Scope) -> tuple[SharedVariable, ...]:
     outer_types = {name: scope.find(name) for name in dict.fromkeys(names) if name not in scope.params}
-    plain = {name: type_.type if isinstance(type_, ValueVariable) else type_ for name, type_ in outer_types.items()}
-    return tuple(
-        SharedVariable(variable=name, type=type_)
-        for name, type_ in plain.items()
-        if type_ is not None and not isinstance(type_, BrokenType)
-    )
+    shared: list[SharedVariable] = []
+    for name, type_ in outer_types.items():
+        if isinstance(type_, NodeRef | EdgeRef):
+            shared.append(SharedVariable(variable=name, type=type_))
+        elif isinstance(type_, ValueVariable):
+            shared.append(SharedVariable(variable=name, type=type_.type))
+    return tuple(shared)
 
 
 # --- conditions --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from omnigraph.query.logical_plan import (
     RRF_MIN_ROWS,
     BoundQuery,
     Count,
+    Each,
     Either,
     Exists,
     Hop,
@@ -185,6 +186,8 @@ def _explain_block(block: PatternBlock) -> Iterator[str]:
             yield f"optional{per}"
         case ValueBlock():
             yield f"${block.variable} = {format_block(block)}{per}"
+        case Each():
+            yield f"each ${block.variable} in {format_expr(block.value)}"
         case Either():
             yield f"distinct {', '.join(f'${each.variable}' for each in block.variables) or 'matches'} of either{per}"
         case _:

@@ -27,6 +27,7 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     RecordExpr,
+    RecordsParam,
     Rrf,
     StartsWith,
     TextMatch,
@@ -48,7 +49,7 @@ def format_expr(expr: Expr) -> str:
     match expr:
         case Const():
             return format_value(expr.value, in_query=True)
-        case ParamRef():
+        case ParamRef() | RecordsParam():
             return f"${expr.name}"
         case Now():
             return "now()"

@@ -26,6 +26,7 @@ from omnigraph.query.expr import (
     Parameter,
     ParamRef,
     Rank,
+    RecordsParam,
     is_predicate,
     is_whole,
     require,
@@ -255,7 +256,37 @@ class ValueBlock:
         return self.kind in (BlockKind.SUM, BlockKind.MIN, BlockKind.MAX, BlockKind.AVG)
 
 
-PatternBlock: TypeAlias = Exists | OptionalMatch | Either | ValueBlock
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Each:
+    """`each $x in list`: a match for each element of `value`, with `variable` bound to it; none if it is null or empty.
+
+    An element that is a node or edge is bound to its row, so that hops can start there. `position` is bound to the
+    place of the element in its list, from 0: it tells matches with equal elements apart.
+    """
+
+    variable: str
+    position: str
+    value: Expr
+    shared: tuple[SharedVariable, ...]
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.value.type, ListOf | ArrayOf), f"{self.value.type} is not a list")
+        _check_variables(self.value, _index_shared(self.shared))
+
+    @property
+    def type(self) -> ExprType:
+        """The type of an element."""
+        assert isinstance(self.value.type, ListOf | ArrayOf)  # noqa: S101 - checked when it was built
+        return self.value.type.element
+
+    @property
+    def is_entity(self) -> bool:
+        """Whether the elements are nodes or edges."""
+        return isinstance(self.type, NodeRef | EdgeRef)
+
+
+PatternBlock: TypeAlias = Exists | OptionalMatch | Either | ValueBlock | Each
 
 
 def build_list_type(element: ExprType) -> ExprType:
@@ -292,27 +323,40 @@ class Pattern:
 
     @property
     def entity_types(self) -> dict[str, ExprType]:
-        """The types of all variables that are bound to nodes, edges and walks, also by alternatives and optional blocks."""
+        """The types of all variables that are bound to nodes and edges, also by alternatives and optional blocks."""
         types = self.own_types
-        types.update({hop.walk.variable: hop.walk.type for hop in self.hops if hop.walk is not None})
         for block in self.blocks:
             if isinstance(block, Either):
                 types.update(_index_shared(block.variables))
             elif isinstance(block, OptionalMatch):
                 types.update(block.pattern.entity_types)
+            elif isinstance(block, Each) and block.is_entity:
+                types[block.variable] = block.type
+        return types
+
+    @property
+    def row_types(self) -> dict[str, ExprType]:
+        """The types of all variables in which two matches can differ: also walks, elements of lists, their positions."""
+        types = self.entity_types
+        types.update({hop.walk.variable: hop.walk.type for hop in self.hops if hop.walk is not None})
+        for block in self.blocks:
+            if isinstance(block, OptionalMatch):
+                types.update(block.pattern.row_types)
+            elif isinstance(block, Each):
+                types.update(get_bound_types(block))
         return types
 
     @property
     def types(self) -> dict[str, ExprType]:
         """The types of all variables that can be read outside: nodes first, then edges, then those of blocks."""
-        types = self.entity_types
+        types = self.row_types
         types.update({block.variable: block.type for block in self.blocks if isinstance(block, ValueBlock)})
         return types
 
     @property
     def optional_variables(self) -> frozenset[str]:
         """The variables that may be null, because an optional block binds them."""
-        optional = (block.pattern.entity_types for block in self.blocks if isinstance(block, OptionalMatch))
+        optional = (block.pattern.row_types for block in self.blocks if isinstance(block, OptionalMatch))
         return frozenset[str]().union(*optional)
 
     def find_node(self, variable: str) -> NodeBinding:
@@ -328,12 +372,16 @@ class Pattern:
 
 
 def get_patterns(block: PatternBlock) -> tuple[Pattern, ...]:
-    """Return the patterns of a block: one, or its alternatives."""
+    """Return the patterns of a block: one, or its alternatives; an `each` has none."""
+    if isinstance(block, Each):
+        return ()
     return block.alternatives if isinstance(block, Either) else (block.pattern,)
 
 
 def map_patterns(block: PatternBlock, change: Callable[[Pattern], Pattern]) -> PatternBlock:
     """Return the block with `change` applied to its patterns."""
+    if isinstance(block, Each):
+        return block
     if isinstance(block, Either):
         return replace(block, alternatives=tuple(map(change, block.alternatives)))
     return replace(block, pattern=change(block.pattern))
@@ -341,6 +389,8 @@ def map_patterns(block: PatternBlock, change: Callable[[Pattern], Pattern]) -> P
 
 def get_block_exprs(block: PatternBlock) -> tuple[Expr, ...]:
     """Return the expressions of a block beside those of its patterns."""
+    if isinstance(block, Each):
+        return (block.value,)
     return block.exprs if isinstance(block, ValueBlock) else ()
 
 
@@ -350,11 +400,13 @@ def get_bound_types(block: PatternBlock) -> dict[str, ExprType]:
         case Exists():
             return {}
         case OptionalMatch():
-            return block.pattern.entity_types
+            return block.pattern.row_types
         case Either():
             return _index_shared(block.variables)
         case ValueBlock():
             return {block.variable: block.type}
+        case Each():
+            return {block.variable: block.type, block.position: Scalar.I64}
         case _:
             assert_never(block)
 
@@ -474,7 +526,7 @@ class ReadQuery:
         counts = [count for count in (self.limit, self.offset) if isinstance(count, ParamRef)]
         for expr in (*self.results, *iter_predicates(self.pattern), *counts):
             for part in walk(expr):
-                if isinstance(part, ParamRef):
+                if isinstance(part, ParamRef | RecordsParam):
                     param = declared.get(part.name)
                     fits = param is not None and (param.type, param.nullable) == (part.type, part.nullable)
                     require(fits, f"parameter {part.name} is declared differently")

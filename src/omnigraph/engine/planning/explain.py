@@ -9,6 +9,7 @@ from typing import assert_never
 from omnigraph.engine.physical_plan import (
     SEED,
     BindValue,
+    BlockStep,
     Check,
     Close,
     Compact,
@@ -28,6 +29,7 @@ from omnigraph.engine.physical_plan import (
     Step,
     SubtreeDirection,
     UnionJoin,
+    Unnest,
     get_inner_steps,
 )
 from omnigraph.engine.query_profile import QueryProfile, StepProfile
@@ -89,7 +91,7 @@ def _format_inner(step: Step, has_multiplicity: bool, trace: QueryProfile | None
                 if number:
                     yield "or"
                 yield from _format_steps(steps, False, trace)
-        case Compact() | Merge() | Nothing():
+        case Unnest() | Compact() | Merge() | Nothing():
             pass
         case _:
             assert_never(step)
@@ -137,6 +139,19 @@ def _format_title(step: Step) -> str:
             return "product with"
         case Join():
             return f"join on {format_expr(step.left)} {step.op.value} {format_expr(step.right)} with"
+        case Compact():
+            return _format_compact_title(step)
+        case Merge():
+            word = "count rows by the values of" if step.has_multiplicity else "distinct values of"
+            return f"{word} {', '.join(map(format_expr, step.values))}"
+        case Nothing():
+            return "nothing: no row can match"
+        case _:
+            return _format_block_title(step)
+
+
+def _format_block_title(step: BlockStep) -> str:
+    match step:
         case SemiJoin():
             word = "without" if step.is_anti else "with"
             return f"keep {_format_shared(step.shared)} {word} a match of"
@@ -146,16 +161,11 @@ def _format_title(step: Step) -> str:
             names = _format_variables(step.variables) or "a match"
             per = f"for each {_format_shared(step.shared)} " if step.shared else ""
             return f"{per}distinct {names} of either"
+        case Unnest():
+            return f"each {_format_variable(step.variable)} in {format_expr(step.value)}"
         case BindValue():
             per = f"for each {_format_shared(step.shared)} " if step.shared else "once "
             return f"{per}bind ${step.block.variable} to {format_block(step.block)} of"
-        case Compact():
-            return _format_compact_title(step)
-        case Merge():
-            word = "count rows by the values of" if step.has_multiplicity else "distinct values of"
-            return f"{word} {', '.join(map(format_expr, step.values))}"
-        case Nothing():
-            return "nothing: no row can match"
         case _:
             assert_never(step)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.query.expr import Expr
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
-from omnigraph.query.logical_plan import Either, Exists, Hop, Pattern, PatternBlock, get_bound_types
+from omnigraph.query.logical_plan import Each, Either, Exists, Hop, Pattern, PatternBlock, get_bound_types
 
 # By variable the hops that end there, each with the variable at its other end.
 HopsByVariable = dict[str, list[tuple[Hop, str]]]
@@ -38,7 +38,7 @@ class PatternGraph:
         self.outer = dict(outer)
         self.types: dict[str, str] = {**outer, **own_types}
         self.types.update({name: get_type_name(type_) for name, type_ in pattern.types.items()})
-        # Bound by alternatives: hops from them can be followed only afterwards.
+        # Bound by alternatives or lists: hops from them can be followed only afterwards.
         self.late_variables: dict[str, None] = {}
         self.filters: dict[str, tuple[Expr, ...]] = {node.variable: node.filters for node in pattern.nodes}
         self.constants: list[Expr] = []
@@ -61,6 +61,8 @@ class PatternGraph:
                 self.blocks.append(PendingBlock(block, frozenset(shared), frozenset(get_bound_types(block))))
             if isinstance(block, Either):
                 self.late_variables.update(dict.fromkeys(each.variable for each in block.variables))
+            elif isinstance(block, Each) and block.is_entity:
+                self.late_variables[block.variable] = None
 
     def _push_down(self, pattern: Pattern) -> dict[str | None, list[Expr]]:
         """Assign the pattern's predicates to the variables that they read; return those of edge variables."""
@@ -95,7 +97,7 @@ class PatternGraph:
         return required & listed
 
     def is_late(self, hop: Hop) -> bool:
-        """Return whether alternatives bind an end of a hop."""
+        """Return whether alternatives or a list bind an end of a hop."""
         return hop.source in self.late_variables or hop.target in self.late_variables
 
     def group_hops(self, hops: Iterable[Hop]) -> HopsByVariable:

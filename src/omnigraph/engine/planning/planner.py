@@ -20,6 +20,7 @@ from omnigraph.engine.physical_plan import (
     SemiJoin,
     Step,
     UnionJoin,
+    Unnest,
     get_type_name,
     iter_steps,
 )
@@ -32,19 +33,18 @@ from omnigraph.engine.predicate_eval import find_shared_type
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import (
     AggregateFunction,
-    ArrayOf,
     Compare,
-    EdgeRef,
     Expr,
+    FieldRef,
     Identity,
-    NodeRef,
     Op,
     Prop,
-    RecordOf,
+    ShapedType,
     ValueRef,
 )
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import (
+    Each,
     Either,
     Exists,
     Hop,
@@ -193,8 +193,13 @@ class _PatternPlanner:
 
     def _find_inputs(self) -> set[str]:
         """Return the variables that alternatives read and that are not bound yet."""
-        eithers = [pending for pending in self._builder.pending.blocks if isinstance(pending.block, Either)]
-        return set[str]().union(*(pending.reads for pending in eithers)) - self._builder.bound.keys()
+        blocks = self._builder.pending.blocks
+        late = [pending for pending in blocks if pending.binds & self._graph.late_variables.keys()]
+        inputs = set[str]().union(*(pending.reads for pending in late))
+        # A block may read what another one binds, so all that leads to it is needed.
+        while more := {name for block in blocks if block.binds & inputs for name in block.reads} - inputs:
+            inputs |= more
+        return (inputs - self._builder.bound.keys()) & set(self._graph.own_variables)
 
     def _add_inputs(self, left: list[str], hops: list[Hop]) -> None:
         """Add the components of the variables that alternatives read: solving these makes their hops possible."""
@@ -308,6 +313,8 @@ class _PatternPlanner:
                 return self._plan_either(block, rows, binds)
             case ValueBlock():
                 return self._plan_value(block, rows)
+            case Each():
+                return self._plan_each(block, rows, binds)
             case _:
                 assert_never(block)
 
@@ -319,7 +326,7 @@ class _PatternPlanner:
 
     def _plan_optional(self, block: OptionalMatch, rows: float, binds: frozenset[str]) -> LeftJoin:
         number = self._context.next_number()
-        bound = tuple(variable for variable in block.pattern.entity_types if variable in binds)
+        bound = tuple(variable for variable in block.pattern.row_types if variable in binds)
         steps = self._plan_inner(block, block.pattern, bound, self._semantics, rows)
         paired = max(rows, steps[-1].rows if steps else rows)
         fan_out = paired / max(rows, 1.0)
@@ -364,6 +371,21 @@ class _PatternPlanner:
             types=tuple((name, type_name) for name, type_name in types.items() if name in reads),
             has_multiplicity=semantics is MatchSemantics.COUNT,
             rows=rows,
+        )
+
+    def _plan_each(self, block: Each, rows: float, binds: frozenset[str]) -> Unnest:
+        fan_out = self._context.costs.estimate_elements(block.value)
+        return Unnest(
+            number=self._context.next_number(),
+            variable=block.variable,
+            value=block.value,
+            types=self._get_shared(block),
+            element=block.variable if block.variable in binds else None,
+            position=block.position if block.position in binds else None,
+            is_entity=block.is_entity,
+            rows=rows * fan_out,
+            is_test=self._semantics is MatchSemantics.EXISTS and not binds,
+            fan_out=fan_out,
         )
 
     def _get_shared(self, block: PatternBlock) -> tuple[tuple[str, str], ...]:
@@ -416,12 +438,14 @@ def _is_ordered(expr: Compare) -> bool:
 _ORDERED_TYPES = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 
 
+# Values that are read as they are: a join evaluates each of its sides once.
+_JOINABLE = (Prop, Identity, ValueRef, FieldRef)
+
+
 def _is_joinable(expr: Compare) -> bool:
-    if not isinstance(expr.left, Prop | Identity | ValueRef) or not isinstance(expr.right, Prop | Identity | ValueRef):
+    if not isinstance(expr.left, _JOINABLE) or not isinstance(expr.right, _JOINABLE):
         return False
     left, right = expr.left.type, expr.right.type
-    if isinstance(left, NodeRef | EdgeRef | RecordOf | ArrayOf) or isinstance(
-        right, NodeRef | EdgeRef | RecordOf | ArrayOf
-    ):
+    if isinstance(left, ShapedType) or isinstance(right, ShapedType):
         return False
     return find_shared_type(left, right) is not None
