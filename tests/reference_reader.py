@@ -142,7 +142,10 @@ class _Reader:
         A condition is tested as soon as the last of its variables is bound.
         """
         own = [*pattern.own_types.items()]
-        own += [(hop.walk.variable, hop.walk.type) for hop in pattern.hops if hop.walk is not None]
+        ends = {name for name, _ in own} | outside.keys()
+        for hop in pattern.hops:
+            if hop.walk is not None and {hop.source, hop.target} <= ends:
+                own.append((hop.walk.variable, hop.walk.type))
         conditions = list(self._conditions(pattern))
         known = set(outside)
         stages = [self._decidable(conditions, known)]
@@ -211,6 +214,16 @@ class _Reader:
         nodes, edges = self.graph.nodes.get(hop.edge.source, ()), self.graph.edges.get(hop.edge.name, ())
         return find_way(hop, nodes, edges, self.condition)
 
+    def add_walks(self, pattern: Pattern, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows with the walks between ends that only alternatives bind."""
+        for hop in pattern.hops:
+            walk = hop.walk
+            if walk is not None:
+                late = [row for row in rows if walk.variable not in row]
+                found = [{**row, walk.variable: each} for row in late for each in self._walks(pattern, walk.variable, row)]
+                rows = [row for row in rows if walk.variable in row] + found
+        return rows
+
     def _walks(self, pattern: Pattern, name: str, match: Match) -> Sequence[Any]:
         hop = next(hop for hop in pattern.hops if hop.walk is not None and hop.walk.variable == name)
         if id(hop) not in self.walks:
@@ -251,6 +264,8 @@ class _Reader:
                 return self.params[expr.name]
             case Now():
                 return NOW
+            case ValueRef() if is_walk(expr):
+                return show_walk(match[expr.variable])
             case ValueRef():
                 return match[expr.variable]
             case Prop() | Identity() | Entity() if match[expr.variable] is None:
@@ -263,8 +278,6 @@ class _Reader:
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
                 return shown | {prop.name: record.get(prop.name) for prop in expr.fields}
-            case ValueRef() if is_walk(expr):
-                return show_walk(match[expr.variable])
             case FieldRef(operand=ValueRef() as walk) if is_walk(walk):
                 return read_walk(match[walk.variable], expr)
             case FieldRef():
