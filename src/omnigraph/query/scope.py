@@ -45,6 +45,8 @@ class ValueVariable:
 
 
 BROKEN = BrokenType()
+# The names of the variables inside of named patterns start with it; no user can write such a name.
+HIDDEN_PREFIX = "#"
 VariableType = EntityType | ValueVariable | BrokenType
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
@@ -376,7 +378,9 @@ def find_alternative_variables(clause: ast.Either) -> tuple[ast.Variable, ...]:
     ]
     others = [set(names) for names in bound[1:]]
     first = (variable for inner in clause.alternatives[0] for variable in find_bound_variables(inner))
-    by_name = {variable.name: variable for variable in first if variable.name != ast.ANONYMOUS}
+    # A variable with a name that no user can write is one of a named pattern, and not visible outside.
+    shown = (each for each in first if each.name != ast.ANONYMOUS and not each.name.startswith(HIDDEN_PREFIX))
+    by_name = {variable.name: variable for variable in shown}
     return tuple(variable for name, variable in by_name.items() if all(name in names for names in others))
 
 
