@@ -27,6 +27,7 @@ from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope
+from omnigraph.query.union_types import list_identities
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
 
@@ -169,8 +170,7 @@ def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
     """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
     values = (column.value for column in columns if column.value is not None)
     keys = {value for value in values if not find_aggregates(value)}
-    ids: set[Expr] = {Identity(variable=key.variable, origin=key.origin) for key in keys if isinstance(key, Entity)}
-    return keys | ids
+    return keys.union(*(list_identities(key) for key in keys if isinstance(key, Entity)))
 
 
 def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
@@ -295,8 +295,7 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
     values = {column.value for column in columns}
-    ids = {Identity(variable=v.variable, origin=v.origin) for v in values if isinstance(v, Entity)}
-    return aliases, frozenset(values | ids)
+    return aliases, frozenset(values.union(*(list_identities(v) for v in values if isinstance(v, Entity))))
 
 
 def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Grouping:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from omnigraph.engine.physical_plan import REVERSED, AntiJoin, CountedSubtree, Link, Node, SubtreeDirection
+from omnigraph.engine.physical_plan import REVERSED, AntiJoin, CountedSubtree, Link, LinkMember, Node, SubtreeDirection
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, PatternGraph
-from omnigraph.query.logical_plan import Hop, NotExists
+from omnigraph.query.logical_plan import Hop, HopMember, NotExists
 
 # Plans a `not` block for an expected number of combinations.
 PlanBlock = Callable[[NotExists, float], AntiJoin]
@@ -37,6 +37,7 @@ def build_link(
         direction=hop.direction if forward else REVERSED[hop.direction],
         low=hop.low,
         high=hop.high,
+        members=tuple(_build_member(member, forward=forward) for member in hop.members),
         each_edge=has_multiplicity and not hop.is_set,
         filters=hop.filters,
         edge_variable=hop.edge_variable if hop.edge_variable in needed else None,
@@ -44,6 +45,11 @@ def build_link(
         fan_out=costs.estimate_fan_out(hop, forward=forward),
         why=why,
     )
+
+
+def _build_member(member: HopMember, *, forward: bool) -> LinkMember:
+    direction = member.direction if forward else REVERSED[member.direction]
+    return LinkMember(member.edge.name, direction, member.edge.source, member.edge.target)
 
 
 class SubtreePlanner:

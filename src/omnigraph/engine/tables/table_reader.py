@@ -1,6 +1,6 @@
 """Read one table version for a query: find rows by id, key or predicate, and fetch their values by position."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,8 @@ class TableReader:
         self.type = type_
         self.columns = columns
         self.table = columns.table
-        self.version = columns.version
+        # What identifies the rows in keys of the cache.
+        self.version: Hashable = columns.version
         self.size = columns.layout.size
         self.count = columns.layout.count
 
@@ -68,6 +69,10 @@ class TableReader:
     def is_resident(self, column: str) -> bool:
         """Return whether the whole column is in memory now."""
         return self.columns.is_resident(column)
+
+    def preload(self, column: str, budget: Budget | None = None) -> None:
+        """Load a column as a whole, as it is needed soon."""
+        self.columns.load_written(column, budget)
 
     def take_values(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
         """Return the values at these positions of live rows, in any order; positions may repeat."""
