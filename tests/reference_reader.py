@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from math import fsum, inf
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from omnigraph.query.expr import (
     Aggregate,
@@ -30,6 +30,7 @@ from omnigraph.query.expr import (
     Identity,
     In,
     IsNull,
+    MetaColumn,
     Nearest,
     Not,
     Now,
@@ -47,7 +48,9 @@ from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
+from reference_unions import follows_members, is_within, union_records
 
+T = TypeVar("T")
 Record: TypeAlias = Mapping[str, Any]
 """A node or edge: its properties by name, and `@id` (of an edge also `@src` and `@dst`)."""
 Match: TypeAlias = Mapping[str, Any]
@@ -83,7 +86,10 @@ class PlainGraph:
     edges: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
     def records(self, type_: EntityType) -> Sequence[Record]:
-        """All of a type."""
+        """All of a type, or of the members of a union."""
+        united = union_records(self.records, type_)
+        if united is not None:
+            return united
         return (self.edges if isinstance(type_, EdgeRef) else self.nodes).get(type_.name, ())
 
 
@@ -195,10 +201,17 @@ class _Reader:
 
     def _follows(self, hop: Hop) -> Callable[[Match], bool]:
         source, target, edge = hop.source, hop.target, hop.edge_variable
+        if hop.members:
+            return follows_members(hop, self.graph.edges, _reached, _undirected_cycle)
         if edge is not None:  # one match for each edge: this very edge lies between the two
             return lambda match: _lies_between(match[edge], hop.direction, *_ids(match, source, target))
         distances = self.distances(hop)
-        return lambda match: hop.low <= distances.get(_ids(match, source, target), 0) <= hop.high
+
+        def holds(match: Match) -> bool:
+            ids = _ids(match, source, target)
+            return is_within(hop, distances.get(ids, 0), is_same=ids[0] == ids[1])
+
+        return holds
 
     def distances(self, hop: Hop) -> dict[tuple[str, str], int]:
         """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""
@@ -229,11 +242,14 @@ class _Reader:
             case Prop():
                 return match[expr.variable].get(expr.name)
             case Identity():
-                return match[expr.variable]["@" + expr.part.value]
+                record = match[expr.variable]
+                if expr.part is MetaColumn.ID and "@type" in record:  # rows of a union differ in type or id
+                    return record["@type"], record["@id"]
+                return record["@" + expr.part.value]
             case Entity():
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
-                return shown | {prop.name: record.get(prop.name) for prop in expr.fields}
+                return shown | {prop.name: _as_type(record.get(prop.name), prop) for prop in expr.fields}
             case IsNull():
                 return (self.value(expr.operand, match) is None) != expr.negated
             case Not():
@@ -382,9 +398,9 @@ class _Row:
         return self.reader.value(expr, {**self.match, _GROUP: self.aggregates})
 
 
-def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:
+def _reached(steps: Mapping[T, set[T]], start: T) -> dict[T, int]:
     """Every node that one step or more lead to, at its smallest distance; the start when a way leads back to it."""
-    found: dict[str, int] = {}
+    found: dict[T, int] = {}
     frontier, distance = {start}, 0
     while frontier:
         distance += 1
@@ -393,7 +409,7 @@ def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:
     return found
 
 
-def _undirected_cycle(steps: Mapping[str, set[str]], start: str) -> int:
+def _undirected_cycle(steps: Mapping[T, set[T]], start: T) -> int:
     """The length of the shortest cycle: an edge to itself, or three or more nodes; 0 if there is none.
 
     The last step back to the start may not be the first one again, so each first step is tried without its pair.
@@ -448,8 +464,13 @@ def _all(truths: Iterable[bool | None]) -> bool | None:
 
 
 def _identity(value: Any) -> Any:
-    """What tells a value from others: of a whole node or edge, its id."""
-    return value["id"] if isinstance(value, Mapping) else value
+    """What tells a value from others: of a whole node or edge, its id, and its type if it may have several."""
+    return (value.get("@type"), value["id"]) if isinstance(value, Mapping) else value
+
+
+def _as_type(value: Any, prop: Prop) -> Any:
+    """A value of a union's object: numbers of different types are all floats."""
+    return float(value) if prop.type is Scalar.F64 and isinstance(value, int) else value
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:
