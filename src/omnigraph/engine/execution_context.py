@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
@@ -17,12 +16,14 @@ from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
 from omnigraph.engine.tables.union_reader import UnionReader
-from omnigraph.engine.value_store import NO_POSITION, ValueStore, mask_missing
+from omnigraph.engine.value_store import NO_POSITION, ValueStore, evaluate_bound
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal
 from omnigraph.query.union_types import find_table_type, is_union, list_members
-from omnigraph.schema.catalog import EdgeType, Property
+from omnigraph.schema.catalog import Catalog, EdgeType, Property
+from omnigraph.storage.arrow_buffers import fill_nulls
+from omnigraph.storage.columnar_sets import concat_chunks
 
 # Embeds a text for a Vector property: with its size, by the model that its `@embed` names.
 Embed: TypeAlias = Callable[[str, Property], Sequence[float]]
@@ -54,6 +55,11 @@ class ExecutionContext:
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of the state that is read."""
+        return self.view.catalog
+
     def get_reader(self, type_name: str) -> TableReader:
         """Return the reader of a node or edge type, or of a union of types."""
         reader = self._readers.get(type_name)
@@ -69,13 +75,11 @@ class ExecutionContext:
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         reader = self.get_reader(type_name)
-        if not len(at) or int(at.min()) >= 0:
-            return reader.take_values(column, at, self.budget)
-        is_bound = at >= 0
-        values = reader.take_values(column, at[is_bound], self.budget)
-        # Row numbers among those that were read; null for the others.
-        rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
-        return values.take(mask_missing(rows))
+        return evaluate_bound(at, lambda bound: reader.take_values(column, bound, self.budget))
+
+    def take_at(self, type_name: str, column: str, at: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """Return the same as `take_values`, at positions that are a column of values, null where there is none."""
+        return self.take_values(type_name, column, fill_nulls(concat_chunks(at), NO_POSITION))
 
     def get_topology(self, edge_name: str) -> Topology:
         """Return the adjacency of an edge type; build and cache it if it is not in memory yet."""

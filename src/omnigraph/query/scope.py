@@ -6,19 +6,28 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.expression_tree import walk
+from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk, walk_deep
 from omnigraph.lang.source import Span
+from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
+    ArrayOf,
+    Case,
     Const,
     Entity,
     EntityType,
     Expr,
+    ExprType,
     Identity,
+    IsNull,
     MetaColumn,
     NodeRef,
     Parameter,
     ParamRef,
+    ParamType,
     Prop,
+    RecordOf,
+    RecordsParam,
+    ValueRef,
 )
 from omnigraph.query.union_types import (
     ID_COLUMN,
@@ -39,8 +48,16 @@ class BrokenType:
     """The type of a variable with an error that is already reported, so that its uses cause no further errors."""
 
 
+@dataclass(frozen=True, slots=True)
+class ValueVariable:
+    """The type of a variable that is bound to a value, such as the element of a list."""
+
+    type: ExprType
+    nullable: bool = False
+
+
 BROKEN = BrokenType()
-VariableType = EntityType | BrokenType
+VariableType = EntityType | ValueVariable | BrokenType
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
 
@@ -50,6 +67,18 @@ class NameResolver(Protocol):
 
     def resolve(self, node: Reference) -> Expr | None:
         """Resolve a reference; None if it refers to nothing, which is then already reported."""
+        ...
+
+    def get_type(self, type_: EntityType) -> AnyType:
+        """Return the catalog entry of a node or edge type that an expression has."""
+        ...
+
+
+class BlockLifter(Protocol):
+    """Binds the blocks in expressions, each as a variable of the pattern around it."""
+
+    def lift(self, node: ast.Block) -> Expr | None:
+        """Return the value of a block; None if it has an error, which is then already reported."""
         ...
 
 
@@ -63,11 +92,13 @@ class Params:
     def __contains__(self, name: str) -> bool:
         return name in self.declared or name in self.broken
 
-    def resolve(self, node: ast.Variable) -> ParamRef | None:
+    def resolve(self, node: ast.Variable) -> ParamRef | RecordsParam | None:
         """Return a reference to a declared parameter; None for a broken one."""
         param = self.declared.get(node.name)
         if param is None:
             return None
+        if isinstance(param.type, ArrayOf):
+            return RecordsParam(name=param.name, type=param.type, nullable=param.nullable, origin=node.span)
         return ParamRef(name=param.name, type=param.type, nullable=param.nullable, origin=node.span)
 
     @property
@@ -100,14 +131,40 @@ def declare_params(params: Iterable[ast.ParamDecl], findings: DiagnosticCollecto
     return Params(declared, frozenset(broken))
 
 
-def _resolve_param_type(type_: lit.TypeExpr) -> ValueType | str:
+def _resolve_param_type(type_: lit.TypeExpr) -> ParamType | str:
+    if isinstance(type_, lit.ListType) and isinstance(type_.element, lit.RecordType):
+        record = _resolve_record_type(type_.element)
+        return record if isinstance(record, str) else ArrayOf(record)
+    return _resolve_value_type(type_)
+
+
+def _resolve_record_type(type_: lit.RecordType) -> RecordOf | str:
+    fields: dict[str, ExprType] = {}
+    for item in type_.fields:
+        name = item.name.text
+        if name in fields:
+            return f"the record already has a field `{name}`"
+        if isinstance(item.type, lit.ListType) and isinstance(item.type.element, lit.RecordType):
+            return f"`{name}` is a list of records; a field of a record is a single value, a list of these or a Vector"
+        resolved = _resolve_value_type(item.type)
+        if isinstance(resolved, str):
+            return resolved
+        fields[name] = resolved
+    if not fields:
+        return "a record needs a field, such as `{name: String}`"
+    return RecordOf(tuple(fields.items()), frozenset(item.name.text for item in type_.fields if not item.nullable))
+
+
+def _resolve_value_type(type_: lit.TypeExpr) -> ValueType | str:
     # The classes of types raise a ValueError for an invalid one, such as a list of Blob.
     try:
         match type_:
             case lit.BaseType():
                 return Scalar(type_.name)
+            case lit.ListType(element=lit.BaseType() as element):
+                return ListOf(Scalar(element.name))
             case lit.ListType():
-                return ListOf(Scalar(type_.element.name))
+                return "a list of records is not a value"
             case lit.VectorType():
                 is_valid = 1 <= type_.size <= MAX_VECTOR_SIZE
                 return VectorOf(type_.size) if is_valid else f"a Vector has 1 to {MAX_VECTOR_SIZE:,} elements"
@@ -123,7 +180,8 @@ def _resolve_param_type(type_: lit.TypeExpr) -> ValueType | str:
 class Scope:
     """The scope of a block: its variables, and those of its outer blocks.
 
-    `hidden` are names that only inner blocks bind.
+    `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null, `lets` the names
+    of abbreviations, which are replaced before anything is bound.
     """
 
     catalog: Catalog
@@ -131,6 +189,9 @@ class Scope:
     variables: Mapping[str, VariableType]
     hidden: frozenset[str] = frozenset()
     outer: "Scope | None" = None
+    optional: frozenset[str] = frozenset()
+    lifter: BlockLifter | None = None
+    lets: frozenset[str] = frozenset()
 
     # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
@@ -138,6 +199,16 @@ class Scope:
         if name in self.variables:
             return self.variables[name]
         return None if self.outer is None else self.outer.find(name)
+
+    def is_let(self, name: str) -> bool:
+        """Return whether a name is an abbreviation of this or an outer block."""
+        return name in self.lets or (self.outer is not None and self.outer.is_let(name))
+
+    def is_nullable(self, name: str) -> bool:
+        """Return whether a variable may be null, because an optional block of this or an outer block binds it."""
+        if name in self.variables:
+            return name in self.optional
+        return self.outer is not None and self.outer.is_nullable(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -169,10 +240,16 @@ class ReadNameResolver:
             case _:
                 assert_never(node)
 
+    def get_type(self, type_: EntityType) -> AnyType:
+        """Return the catalog entry of a node or edge type; see `NameResolver`."""
+        return self.scope.get_type(type_)
+
     def _resolve_variable(self, node: ast.Variable) -> Expr | None:
         if node.name in self.scope.params:
             return self.scope.params.resolve(node)
         type_ = self._find_type(node)
+        if isinstance(type_, ValueVariable):
+            return ValueRef(variable=node.name, type=type_.type, nullable=type_.nullable, origin=node.span)
         return None if type_ is None else build_entity(node.name, type_, self.scope, node)
 
     def _resolve_property(self, node: ast.PropertyRef) -> Expr | None:
@@ -188,17 +265,22 @@ class ReadNameResolver:
         type_ = self._find_type(variable)
         if type_ is None:
             return None
+        if isinstance(type_, ValueVariable):
+            value = ValueRef(variable=variable.name, type=type_.type, nullable=type_.nullable, origin=variable.span)
+            return bind_field(value, node.name, node.span, self, self.findings, is_meta=node.is_meta)
         return self._resolve_meta(node, type_) if node.is_meta else self._resolve_declared_property(node, type_)
 
     def _resolve_meta(self, node: ast.PropertyRef, type_: EntityType) -> Expr | None:
         name = node.name.text
-        allowed = ("id", "type") if isinstance(type_, NodeRef) else ("id", "type", "src", "dst")
+        allowed = NODE_IDS if isinstance(type_, NodeRef) else EDGE_IDS
+        nullable = self.scope.is_nullable(node.variable.name)
         if name in ("id", "type") and is_union(type_.name):
-            return build_meta_value(node.variable.name, ID_COLUMN if name == "id" else TYPE_COLUMN, node.span)
+            column = ID_COLUMN if name == "id" else TYPE_COLUMN
+            return build_meta_value(node.variable.name, column, node.span, nullable=nullable)
         if name == "type":
-            return Const(value=type_.name, type=Scalar.STRING, origin=node.span)
+            return _build_type_name(type_, node, nullable=nullable)
         if name in allowed:
-            return Identity(variable=node.variable.name, part=MetaColumn(name), origin=node.span)
+            return Identity(variable=node.variable.name, part=MetaColumn(name), nullable=nullable, origin=node.span)
         # The span of the name does not include the `@`.
         span = Span(node.name.span.start - 1, node.name.span.end)
         if name in ("src", "dst"):
@@ -217,7 +299,8 @@ class ReadNameResolver:
             report_unknown_property(node.name, declared, self.findings, catalog=self.scope.catalog)
             return None
         variable = node.variable.name
-        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=prop.nullable, origin=node.span)
+        nullable = prop.nullable or self.scope.is_nullable(variable)
+        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=nullable, origin=node.span)
 
     def _reject_bare_name(self, node: ast.BareName) -> Expr | None:
         # Unlike a mutation, a read has no current row whose property it could be.
@@ -228,7 +311,7 @@ class ReadNameResolver:
         self.findings.add_error("T6", node.span, f"`{name}` has no value here", help_)
         return None
 
-    def _find_type(self, node: ast.Variable) -> EntityType | None:
+    def _find_type(self, node: ast.Variable) -> EntityType | ValueVariable | None:
         if node.name == ast.ANONYMOUS:
             # Every `$_` is bound to a generated name, so no reference can mean one of them.
             help_ = "each `$_` is a new variable: give it a name to use it"
@@ -242,10 +325,21 @@ class ReadNameResolver:
 
     def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.hidden:
-            return "it is bound only inside a `not` block, and is not visible outside it"
+            return "it is bound only inside a block, and is not visible outside it"
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
         return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+
+
+def _build_type_name(type_: EntityType, node: ast.PropertyRef, *, nullable: bool) -> Expr:
+    """Build `$x.@type` of a single type: a constant, or null where the variable of an optional block has no row."""
+    constant = Const(value=type_.name, type=Scalar.STRING, origin=node.span)
+    if not nullable:
+        return constant
+    identity = Identity(variable=node.variable.name, nullable=True, origin=node.span)
+    is_missing = IsNull(operand=identity, origin=node.span)
+    null = Const(value=None, type=Scalar.STRING, origin=node.span)
+    return Case(branches=((is_missing, null),), otherwise=constant, origin=node.span)
 
 
 def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> Entity:
@@ -260,7 +354,8 @@ def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable)
         fields.append(build_meta_value(name, TYPE_COLUMN, node.span))
     included = (p for p in properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
     fields += (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in included)
-    return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
+    nullable = scope.is_nullable(name)
+    return Entity(variable=name, type=type_, fields=tuple(fields), nullable=nullable, origin=node.span)
 
 
 def report_unknown_property(
@@ -294,48 +389,63 @@ def report_unknown_property(
 def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Variable]:
     """Yield every `$name` in these clauses and their inner blocks, parameters and `$_` included."""
     for clause in clauses:
-        match clause:
-            case ast.Binding():
-                yield clause.variable
-                for assignment in clause.filters:
-                    yield from _iter_expr_variables(assignment.value)
-            case ast.TraversalClause():
-                # A hop has no other variables than those it binds.
-                yield from find_bound_variables(clause)
-            case ast.Where():
-                yield from _iter_expr_variables(clause.predicate)
-            case ast.NotBlock():
-                yield from iter_mentioned_variables(clause.clauses)
-            case _:
-                assert_never(clause)
+        yield from find_bound_variables(clause)
+        for expr in list_clause_expressions(clause):
+            yield from iter_expr_variables(expr)
+        yield from iter_mentioned_variables(list_inner_clauses(clause))
 
 
 def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
-    """Return the variables that a clause binds, in source order."""
+    """Return the variables that a clause binds for its own block, in source order."""
     match clause:
         case ast.Binding():
             return (clause.variable,)
         case ast.TraversalClause():
             edge = () if clause.edge_variable is None else (clause.edge_variable,)
             return (clause.source, *edge, clause.target)
-        case ast.Where() | ast.NotBlock():
+        case ast.PathClause():
+            return (clause.variable, *find_bound_variables(clause.hop))
+        case ast.Each():
+            return (clause.variable,)
+        case ast.OptionalBlock():
+            return tuple(variable for inner in clause.clauses for variable in find_bound_variables(inner))
+        case ast.Either():
+            return find_alternative_variables(clause)
+        case ast.Where() | ast.NotBlock() | ast.Let():
             return ()
         case _:
             assert_never(clause)
 
 
+def find_alternative_variables(clause: ast.Either) -> tuple[ast.Variable, ...]:
+    """Return the variables that every alternative binds, in the order of the first one."""
+    bound = [
+        {variable.name: variable for inner in clauses for variable in reversed(find_bound_variables(inner))}
+        for clauses in clause.alternatives
+    ]
+    others = [set(names) for names in bound[1:]]
+    first = (variable for inner in clause.alternatives[0] for variable in find_bound_variables(inner))
+    by_name = {variable.name: variable for variable in first if variable.name != ast.ANONYMOUS}
+    return tuple(variable for name, variable in by_name.items() if all(name in names for names in others))
+
+
 def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
-    """Yield the names that the `not` blocks among these clauses bind, at any depth."""
+    """Yield the names that blocks among these clauses and in their expressions bind, at any depth."""
     for clause in clauses:
-        if isinstance(clause, ast.NotBlock):
-            for inner in clause.clauses:
-                yield from (variable.name for variable in find_bound_variables(inner))
-            yield from iter_names_bound_inside(clause.clauses)
+        inside = [list_inner_clauses(clause)]
+        for expr in list_clause_expressions(clause):
+            inside += [part.clauses for part in walk_deep(expr) if isinstance(part, ast.Block)]
+        for inner in inside:
+            yield from (variable.name for each in inner for variable in find_bound_variables(each))
+            yield from iter_names_bound_inside(inner)
 
 
-def _iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
+def iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
+    """Yield every `$name` in an expression and in the blocks inside it."""
     for part in walk(expr):
         if isinstance(part, ast.Variable):
             yield part
-        elif isinstance(part, ast.PropertyRef):
+        elif isinstance(part, ast.PropertyRef | ast.AllProperties):
             yield part.variable
+        elif isinstance(part, ast.Block):
+            yield from iter_mentioned_variables(part.clauses)

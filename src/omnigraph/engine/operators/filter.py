@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
@@ -12,7 +13,7 @@ from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import to_stored_type
+from omnigraph.engine.value_store import mask_missing, to_stored_type
 from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Op, TextMatch, ValueRef
 from omnigraph.query.expr_tree import build_conjunction, find_variables, walk
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
@@ -35,6 +36,14 @@ class BindingValues:
             return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
         return self.context.take_values(self.types[expr.variable], get_column_name(expr), at)
 
+    def read_positions(self, variable: str) -> Column:
+        """Return the positions of a variable's rows; null where it has none."""
+        return mask_missing(self.columns[variable])
+
+    def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
+        return self.context.take_at(type_name, column, at)
+
     def compare(self, expr: Compare) -> Column | None:
         """Compare two variables of the same type by their positions, or return None for any other comparison."""
         match expr:
@@ -42,8 +51,12 @@ class BindingValues:
                 op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
             ) if self.types[left.variable] == self.types[right.variable]:
                 # A position identifies a row of its table, so no id has to be read.
-                is_same = self.columns[left.variable] == self.columns[right.variable]
-                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+                near, far = self.columns[left.variable], self.columns[right.variable]
+                is_same = near == far if expr.op is Op.EQ else near != far
+                if not (left.nullable or right.nullable):
+                    return build_array(is_same)
+                # A missing row has no id, so the comparison is unknown.
+                return pa.array(is_same, pa.bool_(), mask=(near < 0) | (far < 0))
             case _:
                 return None
 

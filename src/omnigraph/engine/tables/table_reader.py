@@ -27,6 +27,7 @@ from omnigraph.engine.tables.key_predicates import find_named_ids
 from omnigraph.engine.tables.selectivity import estimate_selectivity
 from omnigraph.query.expr import Expr
 from omnigraph.query.expr_tree import split_conjuncts
+from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.arrow_buffers import fill_nulls, read_booleans
@@ -75,7 +76,12 @@ class TableReader:
         self.columns.load_written(column, budget)
 
     def take_values(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
-        """Return the values at these positions of live rows, in any order; positions may repeat."""
+        """Return the values at these positions of live rows, in any order; positions may repeat.
+
+        The column `@type` has the name of the type.
+        """
+        if column == TYPE_COLUMN:
+            return pa.repeat(pa.scalar(self.type.name), len(at))
         return self.columns.take_values(column, at, budget)
 
     def load_column(self, column: str, budget: Budget | None = None) -> pa.Array:
