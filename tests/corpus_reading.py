@@ -179,7 +179,10 @@ def _reference(query: ReadQuery, plain: PlainGraph, expected: Answer) -> _Found 
         return None
     types = [column.value.type for column in query.output]
     rows = [
-        [value if isinstance(value, dict) or isinstance(type_, ArrayOf) else _json(type_, value) for type_, value in zip(types, row, strict=True)]  # type: ignore[arg-type]  # whole nodes and edges are dicts
+        [
+            value if isinstance(value, dict) or isinstance(type_, ArrayOf) else _json(type_, value)
+            for type_, value in zip(types, row, strict=True)
+        ]  # type: ignore[arg-type]  # whole nodes and edges are dicts
         for row in found.rows
     ]
     entities = {place: column.value for place, column in enumerate(query.output) if hasattr(column.value, "fields")}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from math import fsum, inf
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from omnigraph.query.expr import (
     Aggregate,
@@ -31,6 +31,7 @@ from omnigraph.query.expr import (
     Identity,
     In,
     IsNull,
+    MetaColumn,
     Nearest,
     Not,
     Now,
@@ -52,8 +53,10 @@ from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
+from reference_unions import follows_members, is_within, union_records
 from reference_walks import Walk, Way, find_way, is_walk, list_walks, read_walk, show_walk
 
+T = TypeVar("T")
 Record: TypeAlias = Mapping[str, Any]
 """A node or edge: its properties by name, and `@id` (of an edge also `@src` and `@dst`)."""
 Match: TypeAlias = Mapping[str, Any]
@@ -89,7 +92,10 @@ class PlainGraph:
     edges: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
     def records(self, type_: EntityType) -> Sequence[Record]:
-        """All of a type."""
+        """All of a type, or of the members of a union."""
+        united = union_records(self.records, type_)
+        if united is not None:
+            return united
         return (self.edges if isinstance(type_, EdgeRef) else self.nodes).get(type_.name, ())
 
 
@@ -205,10 +211,17 @@ class _Reader:
 
     def _follows(self, hop: Hop) -> Callable[[Match], bool]:
         source, target, edge = hop.source, hop.target, hop.edge_variable
+        if hop.members:
+            return follows_members(hop, self.graph.edges, _reached, _undirected_cycle)
         if edge is not None:  # one match for each edge: this very edge lies between the two
             return lambda match: _lies_between(match[edge], hop.direction, *_ids(match, source, target))
         distances = self.distances(hop)
-        return lambda match: hop.low <= distances.get(_ids(match, source, target), 0) <= (hop.high or 0)
+
+        def holds(match: Match) -> bool:
+            ids = _ids(match, source, target)
+            return is_within(hop, distances.get(ids, 0), is_same=ids[0] == ids[1])
+
+        return holds
 
     def _way(self, hop: Hop) -> Way:
         nodes, edges = self.graph.nodes.get(hop.edge.source, ()), self.graph.edges.get(hop.edge.name, ())
@@ -220,7 +233,9 @@ class _Reader:
             walk = hop.walk
             if walk is not None:
                 late = [row for row in rows if walk.variable not in row]
-                found = [{**row, walk.variable: each} for row in late for each in self._walks(pattern, walk.variable, row)]
+                found = [
+                    {**row, walk.variable: each} for row in late for each in self._walks(pattern, walk.variable, row)
+                ]
                 rows = [row for row in rows if walk.variable in row] + found
         return rows
 
@@ -273,11 +288,14 @@ class _Reader:
             case Prop():
                 return match[expr.variable].get(expr.name)
             case Identity():
-                return match[expr.variable]["@" + expr.part.value]
+                record = match[expr.variable]
+                if expr.part is MetaColumn.ID and "@type" in record:  # rows of a union differ in type or id
+                    return record["@type"], record["@id"]
+                return record["@" + expr.part.value]
             case Entity():
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
-                return shown | {prop.name: record.get(prop.name) for prop in expr.fields}
+                return shown | {prop.name: _as_type(record.get(prop.name), prop) for prop in expr.fields}
             case FieldRef(operand=ValueRef() as walk) if is_walk(walk):
                 return read_walk(match[walk.variable], expr)
             case FieldRef():
@@ -431,9 +449,9 @@ class _Row:
         return self.reader.value(expr, {**self.match, _GROUP: self.aggregates})
 
 
-def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:
+def _reached(steps: Mapping[T, set[T]], start: T) -> dict[T, int]:
     """Every node that one step or more lead to, at its smallest distance; the start when a way leads back to it."""
-    found: dict[str, int] = {}
+    found: dict[T, int] = {}
     frontier, distance = {start}, 0
     while frontier:
         distance += 1
@@ -442,7 +460,7 @@ def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:
     return found
 
 
-def _undirected_cycle(steps: Mapping[str, set[str]], start: str) -> int:
+def _undirected_cycle(steps: Mapping[T, set[T]], start: T) -> int:
     """The length of the shortest cycle: an edge to itself, or three or more nodes; 0 if there is none.
 
     The last step back to the start may not be the first one again, so each first step is tried without its pair.
@@ -499,10 +517,15 @@ def _all(truths: Iterable[bool | None]) -> bool | None:
 
 
 def _identity(value: Any) -> Any:
-    """What tells a value from others: of a whole node or edge, its id."""
+    """What tells a value from others: of a whole node or edge, its id, and its type if it may have several."""
     if isinstance(value, Mapping) and "id" not in value:  # a walk
         return repr(value)
-    return value["id"] if isinstance(value, Mapping) else value
+    return (value.get("@type"), value["id"]) if isinstance(value, Mapping) else value
+
+
+def _as_type(value: Any, prop: Prop) -> Any:
+    """A value of a union's object: numbers of different types are all floats."""
+    return float(value) if prop.type is Scalar.F64 and isinstance(value, int) else value
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:

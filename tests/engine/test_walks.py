@@ -6,7 +6,6 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, merge_directions
@@ -17,6 +16,7 @@ from omnigraph.engine.walks.solve_walks import WalkBounds, solve_from, solve_pai
 from omnigraph.engine.walks.walk_graph import IdOrder, WalkGraph
 from omnigraph.engine.walks.walk_list import WalkList
 from omnigraph.query.walk_plan import WalkKind
+from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 # Sums of these differ in the last bit by the order of addition, and the difference can vanish in the next addition.
 WEIGHTS: list[list[float | int]] = [[0, 1, 2], [1], [0.1, 0.2, 0.3, 0.7, 1.0, 100.0], [0.0, 0.1, 1e17]]

@@ -634,4 +634,6 @@ class QueryFile:
     @property
     def complete_queries(self) -> tuple[Query, ...]:
         """The queries, each with the named patterns of the file."""
-        return tuple(replace(query, patterns=self.patterns) for query in self.queries) if self.patterns else self.queries
+        return (
+            tuple(replace(query, patterns=self.patterns) for query in self.queries) if self.patterns else self.queries
+        )

@@ -30,6 +30,7 @@ from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
+from omnigraph.query.union_types import list_identities
 from omnigraph.query.walk_plan import WALK_KEY, read_part, read_walk
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
@@ -152,8 +153,7 @@ def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
     """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
     values = (column.value for column in columns if column.value is not None)
     keys = {value for value in values if not find_aggregates(value)}
-    ids: set[Expr] = {build_identity(key) for key in keys if isinstance(key, Entity)}
-    return keys | ids
+    return keys.union(*(list_identities(key) for key in keys if isinstance(key, Entity)))
 
 
 def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
@@ -278,8 +278,7 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
     values = {column.value for column in columns}
-    ids = {build_identity(value) for value in values if isinstance(value, Entity)}
-    return aliases, frozenset(values | ids)
+    return aliases, frozenset(values.union(*(list_identities(v) for v in values if isinstance(v, Entity))))
 
 
 def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Grouping:

@@ -86,6 +86,8 @@ def _bind_column(
 ) -> Expr | None:
     if is_meta:
         ids = NODE_IDS if isinstance(owner, NodeRef) else EDGE_IDS
+        if name.text == "type":
+            return FieldRef(operand=operand, name="@type", type=Scalar.STRING, nullable=operand.nullable, origin=span)
         if name.text not in ids:
             message = f"unknown id `@{name.text}` of `{owner}`"
             findings.add_error("T2", name.span, message, f"it has {join_words(f'@{part}' for part in ids)}")

@@ -1,11 +1,12 @@
 """Bind what is written after a hop and before it: conditions on the way, and the variable and weight of a path."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.bind_hops import BoundWay, list_hop_members
 from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.bind_walks import WayNameResolver
 from omnigraph.query.expr import EdgeRef, Expr, Identity, NodeRef, Prop, TextMatch
@@ -13,43 +14,44 @@ from omnigraph.query.expr_tree import map_children
 from omnigraph.query.expr_types import build_walk_type
 from omnigraph.query.functions import CallContext
 from omnigraph.query.pattern_scope import BlockDrafter, PathDraft, ResolvedHop
+from omnigraph.query.scope import VariableType
+from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.query.walk_plan import WalkBinding, WalkKind, get_cost_type
-from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class BoundWay:
-    """The conditions of a hop and its walk; `filters` are conditions on the edge of an edge variable."""
-
-    filters: tuple[Expr, ...] = ()
-    along: tuple[Expr, ...] = ()
-    through: tuple[Expr, ...] = ()
-    walk: WalkBinding | None = None
-
-
-def bind_way(drafted: ResolvedHop, drafter: BlockDrafter) -> BoundWay:
+def bind_way(drafted: ResolvedHop, drafter: BlockDrafter, types: Mapping[str, VariableType | None]) -> BoundWay:
     """Bind the conditions of a hop and the weight of its path; nothing if its edge is unknown, which is reported."""
-    edge = drafted.hop.edge
-    if edge is None:
-        return BoundWay()
     clause = drafted.hop.clause
-    edges: tuple[AnyType, ...] = (edge,)
-    # The nodes on the way are those at both ends of an edge; a hop of a single edge has none.
-    nodes: tuple[AnyType, ...] = tuple(
-        drafter.catalog.nodes[name] for name in dict.fromkeys((edge.source, edge.target))
-    )
+    members = list_hop_members(drafted) if drafted.hop.edges else ()
+    if not members:
+        return BoundWay()
+    edge = unite_edges(member.edge for member in members)
+    edges: tuple[AnyType, ...] = tuple(drafter.catalog.edges[name] for name in list_members(edge.name))
+    # The nodes on the way may be of any type that an edge connects.
+    node = _unite_space(drafted, edges, types)
+    inside = {end for each in edges if isinstance(each, EdgeType) for end in (each.source, each.target)}
+    nodes: tuple[AnyType, ...] = tuple(drafter.catalog.nodes[name] for name in sorted(inside))
     along = _bind_conditions(clause.along, edges, "along", drafter)
     through = _bind_conditions(clause.through, nodes, "through", drafter)
     walk = None
     if drafted.path is not None:
-        walk = _bind_walk(
-            drafted.path, EdgeRef(edge.name, edge.source, edge.target), NodeRef(edge.source), edges, drafter
-        )
+        walk = _bind_walk(drafted.path, edge, node, edges, drafter)
     if drafted.edge_variable is not None:
         filters = tuple(_rename_row(expr, drafted.edge_variable) for expr in along)
         return BoundWay(filters=filters, walk=walk)
     return BoundWay(along=along, through=through, walk=walk)
+
+
+def _unite_space(drafted: ResolvedHop, edges: Iterable[AnyType], types: Mapping[str, VariableType | None]) -> NodeRef:
+    """Return the type of the nodes of a walk: those that the edges connect, and those at its ends."""
+    names = {end for edge in edges if isinstance(edge, EdgeType) for end in (edge.source, edge.target)}
+    for name in (drafted.hop.source, drafted.hop.target):
+        type_ = types.get(name)
+        if isinstance(type_, NodeRef):
+            names.update(list_members(type_.name))
+    return unite_nodes(names)
 
 
 def _bind_conditions(

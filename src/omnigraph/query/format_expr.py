@@ -37,6 +37,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_types import WALK_KEY
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.union_types import ID_COLUMN
 from omnigraph.schema.values import format_value
 
 _META_NAMES = frozenset(meta.value for meta in MetaColumn)
@@ -54,7 +55,9 @@ def format_expr(expr: Expr) -> str:
         case Now():
             return "now()"
         case Prop():
-            return expr.name if expr.variable == ROW else f"${expr.variable}.{expr.name}"
+            # The id of a union is a value like its properties.
+            name = "@id" if expr.name == ID_COLUMN else expr.name
+            return name if expr.variable == ROW else f"${expr.variable}.{name}"
         case Identity():
             column = expr.part.value
             return _ROW_COLUMN_NAMES[column] if expr.variable == ROW else f"${expr.variable}.@{column}"

@@ -7,29 +7,30 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import EdgeRef, NodeRef, WalkOf
-from omnigraph.query.infer import HopDraft, TypeInference
-from omnigraph.query.logical_plan import MAX_HOPS, HopDirection
+from omnigraph.query.infer import HopDraft, HopReading, TypeInference
+from omnigraph.query.logical_plan import MAX_HOPS
 from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, ValueVariable, VariableType
-from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.schema.findings import DiagnosticCollector, join_words
+from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
+from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.schema.findings import DiagnosticCollector
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """A node binding; `type` is None if it is unknown, which is already reported."""
+    """A node binding and the node types that it allows; none if one is unknown, which is already reported."""
 
     clause: ast.Binding
     variable: str
-    type: NodeType | None
+    types: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedHop:
-    """A hop with its direction and edge variable; both have no meaning if the hop has an error."""
+    """A hop with its edge variable and the readings that fit; both have no meaning if the hop has an error."""
 
     hop: HopDraft
     edge_variable: str | None
-    direction: HopDirection
+    readings: tuple[HopReading, ...]
     path: "PathDraft | None" = None
 
 
@@ -86,7 +87,7 @@ class BlockDrafter:
         for clause in clauses:
             if isinstance(clause, ast.Binding):
                 name = self._bind_node(clause.variable, bound, outer)
-                nodes.append(NodeDraft(clause, name, self._find_node_type(clause.type)))
+                nodes.append(NodeDraft(clause, name, self._find_node_types(clause.types)))
             elif isinstance(clause, ast.TraversalClause):
                 hops.append(self._draft_hop(clause, bound, outer))
             elif isinstance(clause, ast.PathClause):
@@ -100,14 +101,12 @@ class BlockDrafter:
         self._check_lets(clauses, bound, outer)
         inference = TypeInference(self.findings, choices, bound.broken)
         inference.run([hop for hop, _ in hops])
+        resolved = tuple(
+            ResolvedHop(hop, variable, inference.find_readings(hop, index), paths.get(index))
+            for index, (hop, variable) in enumerate(hops)
+        )
         return BlockDraft(
-            nodes=tuple(nodes),
-            hops=tuple(
-                ResolvedHop(hop, variable, inference.find_direction(hop), paths.get(index))
-                for index, (hop, variable) in enumerate(hops)
-            ),
-            order=bound.order,
-            types=_collect_types(bound, inference),
+            nodes=tuple(nodes), hops=resolved, order=bound.order, types=_collect_types(bound, inference, resolved)
         )
 
     # --- names -----------------------------------------------------------------------------------
@@ -218,43 +217,52 @@ class BlockDrafter:
 
     # --- types -----------------------------------------------------------------------------------
 
-    def _find_node_type(self, name: lit.Name) -> NodeType | None:
-        node_type = self.catalog.nodes.get(name.text)
-        if node_type is not None:
-            return node_type
+    def _find_node_types(self, names: tuple[lit.Name, ...]) -> frozenset[str]:
+        """Return the node types that names stand for, those of interfaces included; none if one is unknown."""
+        members = [self._find_node_type(name) for name in names]
+        return frozenset().union(*members) if all(members) else frozenset()
+
+    def _find_node_type(self, name: lit.Name) -> frozenset[str]:
+        if name.text in self.catalog.nodes:
+            return frozenset({name.text})
         message = f"unknown node type `{name.text}`"
-        help_ = self.findings.suggest_closest(name.text, self.catalog.nodes)
-        if name.text in self.catalog.edges:
+        help_ = self.findings.suggest_closest(name.text, (*self.catalog.nodes, *self.catalog.interfaces))
+        if name.text in self.catalog.interfaces:
+            types = [node.name for node in self.catalog.nodes.values() if name.text in node.implements]
+            if types:
+                return frozenset(types)
+            message = f"no node type implements the interface `{name.text}`"
+            help_ = f"declare one: `node Thing implements {name.text} {{ … }}`"
+        elif name.text in self.catalog.edges:
             message = f"`{name.text}` is an edge type, not a node type"
             help_ = f"bind an edge in a hop: `$a $e:{as_written(name.text)} $b`"
-        elif name.text in self.catalog.interfaces:
-            message = f"`{name.text}` is an interface, which has no nodes of its own"
-            types = [n.name for n in self.catalog.nodes.values() if name.text in n.implements]
-            help_ = f"bind a type that implements it: {join_words(types, 'or')}" if types else "no type implements it"
         self.findings.add_error("T1", name.span, message, help_)
-        return None
+        return frozenset()
 
     def _collect_bound_types(
         self, nodes: list[NodeDraft], ends: list[str], bound: _BoundNames, outer: Scope | None
     ) -> dict[str, frozenset[str]]:
         """Return the candidate types before inference: those bound in this block, and those of outer blocks."""
-        types: dict[str, str] = {}
+        types: dict[str, frozenset[str]] = {}
         # Outer types come first: a `not` block never decides a type of its outer block.
         for name in (*(node.variable for node in nodes), *ends):
             outer_type = None if outer is None else outer.find(name)
             if isinstance(outer_type, NodeRef):
-                types[name] = outer_type.name
+                types[name] = frozenset(list_members(outer_type.name))
         for drafted in nodes:
-            if drafted.type is None:
+            if not drafted.types:
                 bound.broken.add(drafted.variable)
                 continue
-            # A variable may be bound twice to the same type; then both filters apply.
-            other = types.setdefault(drafted.variable, drafted.type.name)
-            if other != drafted.type.name:
+            # A variable may be bound twice; then it has the types of both, and both filters apply.
+            others = types.setdefault(drafted.variable, drafted.types)
+            if others & drafted.types:
+                types[drafted.variable] = others & drafted.types
+            else:
                 variable = drafted.clause.variable.name
-                message = f"`${variable}` is of type `{other}`, so it can't be bound to `{drafted.type.name}`"
+                other, type_ = (unite_nodes(names).name for names in (others, drafted.types))
+                message = f"`${variable}` is of type `{other}`, so it can't be bound to `{type_}`"
                 self.findings.add_error("T5", drafted.clause.type.span, message, "use another variable")
-        return {name: frozenset({type_}) for name, type_ in types.items() if name not in bound.broken}
+        return {name: members for name, members in types.items() if name not in bound.broken}
 
     # --- hops ------------------------------------------------------------------------------------
 
@@ -267,33 +275,51 @@ class BlockDrafter:
         path: ast.PathClause | None = None,
     ) -> tuple[HopDraft, str | None]:
         source = self._bind_node(clause.source, bound, outer)
-        edge = self.catalog.find_edge(clause.edge.text)
-        if edge is None:
-            names = [as_written(name) for name in self.catalog.edges]
-            help_ = self.findings.suggest_closest(clause.edge.text, names)
-            self.findings.add_error("T4", clause.edge.span, f"unknown edge `{clause.edge.text}`", help_)
-        type_: VariableType = BROKEN if edge is None else EdgeRef(edge.name, edge.source, edge.target)
+        edges = self._find_edges(clause)
+        # The type of the edge variable of a hop of several edge types is known only after inference.
+        type_: VariableType = build_edge_ref(edges[0]) if edges else BROKEN
         edge_variable = self._bind_edge_variable(clause, bound, outer, type_)
         is_reported = not (
-            self._check_shape(clause) and self._check_ends(clause, edge) and self._check_path(path, edge)
+            self._check_shape(clause) and self._check_ends(clause, edges) and self._check_path(path, edges)
         )
         # After the edge variable: variables are numbered and ordered by their position in the text.
         target = self._bind_node(clause.target, bound, outer)
-        hop = HopDraft(clause=clause, source=source, target=target, edge=edge, is_reported=is_reported)
+        hop = HopDraft(clause=clause, source=source, target=target, edges=edges, is_reported=is_reported)
         return hop, edge_variable
+
+    def _find_edges(self, clause: ast.TraversalClause) -> tuple[EdgeType, ...]:
+        """Return the edge types that a hop names, without repeats; none if one is unknown, which is reported."""
+        if not clause.edges:
+            edges = tuple(self.catalog.edges.values())
+            if not edges:
+                self.findings.add_error("T4", clause.edge_span, "the schema has no edge types")
+            return edges
+        known: dict[str, EdgeType] = {}
+        is_complete = True
+        for written in clause.edges:
+            edge = self.catalog.find_edge(written.name.text)
+            if edge is None:
+                is_complete = False
+                names = [as_written(name) for name in self.catalog.edges]
+                help_ = self.findings.suggest_closest(written.name.text, names)
+                self.findings.add_error("T4", written.name.span, f"unknown edge `{written.name.text}`", help_)
+            else:
+                known[edge.name] = edge
+        return tuple(known.values()) if is_complete else ()
 
     def _check_shape(self, clause: ast.TraversalClause) -> bool:
         before = len(self.findings)
         bounds, variable = clause.bounds, clause.edge_variable
-        if bounds is not None and not 0 <= bounds.low <= (bounds.high or MAX_HOPS) <= MAX_HOPS:
-            message = f"the bounds {bounds.low},{bounds.high} are outside 1 ≤ min ≤ max ≤ {MAX_HOPS}"
-            self.findings.add_error("T15", bounds.span, message)
+        if bounds is not None and not _are_valid_bounds(bounds):
+            high = "*" if bounds.high is None else bounds.high
+            message = f"the bounds {bounds.low},{high} are outside 0 ≤ min ≤ max ≤ {MAX_HOPS}, max ≥ 1"
+            self.findings.add_error("T15", bounds.span, message, f"without an upper bound: `{{{bounds.low},*}}`")
         if variable is not None and bounds is not None:
             message = f"`${variable.name}` stands for one edge, but the hop has several steps"
             self.findings.add_error("T23", variable.span, message, "drop the bounds or the edge variable")
         return len(self.findings) == before
 
-    def _check_path(self, path: ast.PathClause | None, edge: EdgeType | None) -> bool:
+    def _check_path(self, path: ast.PathClause | None, edges: tuple[EdgeType, ...]) -> bool:
         """Check the shape of a path: its bounds, its weight, and that its nodes have one type."""
         if path is None:
             return True
@@ -319,17 +345,21 @@ class BlockDrafter:
         if kind is ast.PathKind.CHEAPEST and bounds is not None and bounds.low > 1:
             message = f"a `cheapest` path has at least 0 or 1 edges, not {bounds.low}"
             self.findings.add_error("T15", bounds.span, message, "filter by `length(…)`, or write `path`")
-        if edge is not None and edge.source != edge.target and bounds is None:
+        # Of several edge types, the nodes have a union of types.
+        if len(hop.edges) == 1 and edges and edges[0].source != edges[0].target and bounds is None:
+            edge = edges[0]
             message = (
                 f"`{hop.edge.text}` runs from `{edge.source}` to `{edge.target}`, so it can't be followed by a path"
             )
             self.findings.add_error("T15", hop.edge.span, message, "use a hop: a path has nodes of one type")
         return len(self.findings) == before
 
-    def _check_ends(self, clause: ast.TraversalClause, edge: EdgeType | None) -> bool:
-        # Edges between nodes of one type can be followed several times, and in both directions.
-        if edge is None or edge.source == edge.target:
+    def _check_ends(self, clause: ast.TraversalClause, edges: tuple[EdgeType, ...]) -> bool:
+        # Edges between nodes of one type can be followed several times, and in both directions. Of several edge types,
+        # each is followed where it fits.
+        if len(clause.edges) != 1 or not edges or edges[0].source == edges[0].target:
             return True
+        edge = edges[0]
         written = clause.edge.text
         runs = f"`{written}` runs from `{edge.source}` to `{edge.target}`"
         if clause.is_undirected:
@@ -353,14 +383,32 @@ def as_written(edge: str) -> str:
     return edge[:1].lower() + edge[1:]
 
 
-def _collect_types(bound: _BoundNames, inference: TypeInference) -> dict[str, VariableType]:
+def build_edge_ref(edge: EdgeType) -> EdgeRef:
+    """Build the type of an edge variable."""
+    return EdgeRef(edge.name, edge.source, edge.target)
+
+
+def _are_valid_bounds(bounds: ast.HopBounds) -> bool:
+    if bounds.high is None:
+        return 0 <= bounds.low <= MAX_HOPS
+    return 0 <= bounds.low <= bounds.high <= MAX_HOPS and bounds.high >= 1
+
+
+def _collect_types(
+    bound: _BoundNames, inference: TypeInference, hops: tuple[ResolvedHop, ...]
+) -> dict[str, VariableType]:
+    edge_types = dict(bound.edges)
+    for drafted in hops:
+        edges = [reading.edge for reading in drafted.readings if reading.edge is not None]
+        if drafted.edge_variable is not None and edges:
+            edge_types[drafted.edge_variable] = unite_edges(map(build_edge_ref, edges))
     types: dict[str, VariableType] = {}
     for name in bound.order:
         choices = inference.choices.get(name, frozenset())
-        if name in bound.edges or name in bound.walks:
-            types[name] = bound.edges.get(name, BROKEN)
-        elif name in inference.broken or len(choices) != 1:
+        if name in edge_types:
+            types[name] = edge_types[name]
+        elif name in bound.walks or name in inference.broken or not choices:
             types[name] = BROKEN
         else:
-            types[name] = NodeRef(next(iter(choices)))
+            types[name] = unite_nodes(choices)
     return types

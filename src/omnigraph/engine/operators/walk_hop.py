@@ -14,11 +14,13 @@ from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.edge_weights import read_weights
 from omnigraph.engine.operators.filter import find_rows
 from omnigraph.engine.operators.multiplicity import multiply_counts
+from omnigraph.engine.operators.union_edges import convert_positions
 from omnigraph.engine.physical_plan import Close, EdgeAccessMode, Expand, Link
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.walks.solve_walks import NumberedWalks, WalkBounds, solve_from, solve_pairs
 from omnigraph.engine.walks.walk_graph import IdOrder, WalkGraph
 from omnigraph.engine.walks.walk_list import WalkList, concat_ranges
+from omnigraph.query.expr import NodeRef
 from omnigraph.query.expr_types import WALK_COST, WALK_EDGES, WALK_NODES
 from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.walk_plan import WalkBinding
@@ -35,6 +37,10 @@ class WalkAccess:
         self.link = link
         self.walk: WalkBinding = link.walk
         self.context = context
+        element = link.walk.type.nodes.element
+        assert isinstance(element, NodeRef)  # noqa: S101 - a walk has nodes
+        # The type, or union of types, whose positions are the nodes of walks.
+        self.space = element.name
         self.bounds = WalkBounds(kind=link.walk.kind, low=link.low, high=link.high)
         self._graph: WalkGraph | None = None
 
@@ -50,18 +56,28 @@ class WalkAccess:
 
     def _build_graph(self) -> WalkGraph:
         link, context = self.link, self.context
-        nodes, edges = context.get_reader(link.near), context.get_reader(link.edge)
+        nodes, edges = context.get_reader(self.space), context.get_reader(link.edge)
         # Weights are checked before anything is searched.
         weights = None
         if self.walk.weight is not None:
             weights = read_weights(self.walk, link.edge, link.along, context, max_edges=link.high or nodes.size)
-        single = replace(link, low=1, high=1, each_edge=True, walk=None, through=(), access=EdgeAccessMode.CSR)
+        single = replace(
+            link,
+            near=self.space,
+            far=self.space,
+            low=1,
+            high=1,
+            each_edge=True,
+            walk=None,
+            through=(),
+            access=EdgeAccessMode.CSR,
+        )
         access = EdgeAccess(single, context)
         onward, back = (access.reverse(), access) if link.is_backward else (access, access.reverse())
         inner = None
         if link.through:
             inner = np.zeros(nodes.size, np.bool_)
-            inner[find_rows(link.through, link.near, None, context)] = True
+            inner[find_rows(link.through, self.space, None, context)] = True
         is_undirected = link.direction is HopDirection.BOTH
         onward_lists = onward.get_all_lists()
         return WalkGraph(
@@ -76,6 +92,14 @@ class WalkAccess:
             inner=inner,
             weights=weights,
         )
+
+    def enter(self, at: Positions, type_name: str) -> Ints:
+        """Return positions of a variable at an end of the hop as nodes of walks."""
+        return convert_positions(at, type_name, self.space, self.context)
+
+    def leave(self, nodes: Positions, type_name: str) -> Ints:
+        """Return nodes of walks as positions of a variable at an end of the hop; -1 for other types than it has."""
+        return convert_positions(nodes, self.space, type_name, self.context)
 
     def store(self, walks: WalkList) -> Ints:
         """Store walks as values of the path variable, and return their indices."""
@@ -107,12 +131,17 @@ def expand_walks(step: Expand, bindings: Bindings, access: WalkAccess, candidate
     is_back = step.link.is_backward
 
     def accept(nodes: Positions) -> NDArray[np.bool_] | None:
-        counts = candidates.count_matches(nodes)
-        return None if counts is None else counts.astype(np.bool_, copy=False)
+        at = access.leave(nodes, step.link.far)
+        is_inside = at >= 0
+        counts = candidates.count_matches(at[is_inside])
+        if counts is not None:
+            is_inside[is_inside] = counts.astype(np.bool_, copy=False)
+        return is_inside
 
-    found = solve_from(access.get_graph(), access.bounds, nears, accept, is_back=is_back)
+    starts = access.enter(nears, step.link.near)
+    found = solve_from(access.get_graph(), access.bounds, starts, accept, is_back=is_back)
     walks, numbers = found
-    fars = walks.first_nodes if is_back else walks.last_nodes
+    fars = access.leave(walks.first_nodes if is_back else walks.last_nodes, step.link.far)
     rows, at = _join(near_rows.reshape(-1), len(nears), numbers, access.context)
     counts = candidates.count_matches(fars)
     multiplicity = None if bindings.multiplicity is None else bindings.multiplicity[rows]
@@ -127,7 +156,8 @@ def expand_walks(step: Expand, bindings: Bindings, access: WalkAccess, candidate
 def close_walks(step: Close, bindings: Bindings, access: WalkAccess) -> Bindings:
     """Return one row per row and walk between its two nodes."""
     graph = access.get_graph()
-    starts, ends = (bindings.columns[name].astype(np.int64, copy=False) for name in (step.source, step.target))
+    starts = access.enter(bindings.columns[step.source], step.link.near)
+    ends = access.enter(bindings.columns[step.target], step.link.far)
     pairs, pair_rows = np.unique(starts * graph.size + ends, return_inverse=True)
     found = solve_pairs(graph, access.bounds, *np.divmod(pairs, graph.size))
     rows, at = _join(pair_rows.reshape(-1), len(pairs), found[1], access.context)

@@ -92,7 +92,7 @@ def read_columns(frame: Frame, exprs: Sequence[Expr]) -> None:
         if isinstance(expr, Prop):
             table = frame.get_table(expr.variable)
             if frame.size * _MAX_TABLE_ROWS_PER_ROW >= table.size:
-                table.columns.load_written(expr.name, frame.context.budget)
+                table.preload(expr.name, frame.context.budget)
 
 
 def encode_expr(frame: Frame, expr: Expr) -> Codes | None:

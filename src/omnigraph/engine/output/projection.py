@@ -28,8 +28,10 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     Identity,
+    MetaColumn,
     Nearest,
     Now,
+    Op,
     ParamRef,
     Prop,
     Rank,
@@ -173,8 +175,17 @@ class _FrameValues:
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         return self.frame.context.take_at(type_name, column, at)
 
-    def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway
-        return None
+    def compare(self, expr: Compare) -> Column | None:
+        match expr:
+            case Compare(
+                op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
+            ) if self.frame.types[left.variable] == self.frame.types[right.variable]:
+                # Nodes of a union may have equal ids, and are different if their types are.
+                first, second = (self.frame.get_positions(side.variable, self.rows) for side in (left, right))
+                is_same = first == second
+                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+            case _:
+                return None
 
     def match_text(self, expr: TextMatch) -> Column:
         variable = expr.prop.variable

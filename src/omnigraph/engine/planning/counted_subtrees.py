@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from omnigraph.engine.physical_plan import REVERSED, CountedSubtree, Link, Node, SemiJoin, SubtreeDirection
+from omnigraph.engine.physical_plan import REVERSED, CountedSubtree, Link, LinkMember, Node, SemiJoin, SubtreeDirection
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, PatternGraph
-from omnigraph.query.logical_plan import Exists, Hop
+from omnigraph.query.logical_plan import Exists, Hop, HopMember
 
 # Plans a test for an expected number of combinations.
 PlanTest = Callable[[Exists, float], SemiJoin]
@@ -43,6 +43,7 @@ def build_link(
         direction=hop.direction if forward else REVERSED[hop.direction],
         low=hop.low,
         high=hop.high,
+        members=tuple(_build_member(member, forward=forward) for member in hop.members),
         each_edge=has_multiplicity and not hop.is_set,
         filters=hop.filters,
         along=hop.along,
@@ -55,6 +56,11 @@ def build_link(
         fan_out=costs.estimate_fan_out(hop, forward=forward),
         why=why,
     )
+
+
+def _build_member(member: HopMember, *, forward: bool) -> LinkMember:
+    direction = member.direction if forward else REVERSED[member.direction]
+    return LinkMember(member.edge.name, direction, member.edge.source, member.edge.target)
 
 
 class SubtreePlanner:

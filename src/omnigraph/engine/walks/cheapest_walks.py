@@ -220,7 +220,7 @@ def _subtract(sums: Costs, weights: Costs) -> Costs:
     return low.view(np.float64)
 
 
-def _pick_edges(graph: WalkGraph, layers: list[_OpenEdges], walks: WalkList, start_cost: float | int) -> None:
+def _pick_edges(graph: WalkGraph, layers: list[_OpenEdges], walks: WalkList, start_cost: float) -> None:
     """Set the edges of the walks: the smallest ones along their nodes that lead to exactly their costs."""
     weights = _get_weights(graph)
     node_starts, edge_starts = walks.node_starts[:-1], walks.edge_starts[:-1]
