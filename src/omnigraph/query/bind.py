@@ -7,7 +7,8 @@ from omnigraph.query.bind_mutation import bind_mutation
 from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
 from omnigraph.query.expr import Expr
-from omnigraph.query.logical_plan import BoundQuery, ReadQuery, prune_columns
+from omnigraph.query.logical_plan import ReadQuery, prune_columns
+from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scope import declare_params
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -53,7 +54,7 @@ def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | N
     if isinstance(query.body, ast.Read):
         return _bind_read(query, query.body, catalog)
     # Rebuilt for its type: a `StageResult[MutationQuery | None]` is not a `StageResult[BoundQuery | None]`.
-    result = bind_mutation(query, catalog)
+    result = bind_mutation(query, catalog, _bind_read)
     return StageResult(result.value, result.diagnostics)
 
 

@@ -28,7 +28,6 @@ from omnigraph.query.expr import (
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
-from omnigraph.query.mutation_plan import MutationQuery
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
@@ -292,9 +291,6 @@ class ReadQuery:
         grouped = _add_identities((*grouping.keys, *grouping.aggregates))
         foreign = (find_foreign(expr, grouped) for expr in self.results)
         require(all(part is None for part in foreign), "neither an aggregate nor a group key")
-
-
-BoundQuery: TypeAlias = ReadQuery | MutationQuery
 
 
 # --- patterns ------------------------------------------------------------------------------------
