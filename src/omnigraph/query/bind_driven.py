@@ -72,6 +72,13 @@ class MatchColumns:
         value = self.variables.get(variable)
         return value.type if isinstance(value, Entity) else None
 
+    def list_types(self) -> tuple[tuple[str, EntityType], ...]:
+        """Return the types of all variables whose ids are columns."""
+        types = {} if self.read is None else dict(self.read.pattern.types)
+        types |= {name: value.type for name, value in self.variables.items() if isinstance(value, Entity)}
+        columns = () if self.read is None else self.read.output
+        return tuple((column.name, types[column.name]) for column in columns if column.name in types)
+
 
 @dataclass(slots=True)
 class MatchDraft:
@@ -99,6 +106,8 @@ class MatchDraft:
         findings: DiagnosticCollector,
     ) -> MatchColumns:
         """Bind the match as a read of these columns and of what `returning` reads; all errors are reported."""
+        for node in returning.list_variables():
+            self.add_variable(node)
         nodes: list[ast.Expr] = [*self._variables.values(), *(value for _, value in self._values)]
         # `return` would group by the others; a stage before the statements says what is grouped.
         if report_aggregates(nodes, findings):
@@ -145,7 +154,20 @@ class Returning:
     projections: tuple[ast.Projection, ...] = ()
     named: Mapping[str, EntityType] = field(default_factory=dict)
     """The variables of inserts that it reads, and their types."""
+    params: frozenset[str] = frozenset()
     columns: tuple[OutputColumn, ...] = ()
+
+    def list_variables(self) -> list[ast.Variable]:
+        """Return the variables of the match that the columns name, so that their types are known."""
+        parts = [part for projection in self.projections for part in walk_tree(projection.value)]
+        variables = [part for part in parts if isinstance(part, ast.Variable)]
+        variables += [part.variable for part in parts if isinstance(part, ast.PropertyRef)]
+        return [variable for variable in variables if variable.name not in self.excluded]
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """The names that are no variables of the match: those of inserts, and parameters."""
+        return frozenset({*self.named, *self.params})
 
     def build_clauses(self) -> tuple[ast.Clause, ...]:
         """Return clauses that bind the variables of inserts, so that their properties have types."""

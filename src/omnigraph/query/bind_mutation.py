@@ -144,7 +144,8 @@ def _draft_returning(query: ast.Query, binder: "_MutationBinder", segment: _Segm
             if declared is not None:
                 named[node.variable.name] = _build_entity_type(declared)
     mentioned = set().union(*(find_mentioned(projection.value) for projection in query.returning))
-    return Returning(query.returning, {name: type_ for name, type_ in named.items() if name in mentioned})
+    read = {name: type_ for name, type_ in named.items() if name in mentioned}
+    return Returning(query.returning, read, frozenset(binder.params.names))
 
 
 def _bind_driven(
@@ -174,7 +175,11 @@ def _bind_driven(
     if columns.read is None or len(bound) < len(statements):
         return None
     # `DriveMatch` rejects a match without a column that a statement reads, which an error can leave out.
-    return None if findings else DriveMatch(read=columns.read, statements=bound, origin=match.span)
+    return (
+        None
+        if findings
+        else DriveMatch(read=columns.read, statements=bound, types=columns.list_types(), origin=match.span)
+    )
 
 
 @dataclass(frozen=True, slots=True)

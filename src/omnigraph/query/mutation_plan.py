@@ -159,6 +159,8 @@ class DriveMatch:
 
     read: ReadQuery
     statements: tuple[DrivenStatement, ...]
+    types: tuple[tuple[str, EntityType], ...] = ()
+    """The types of the variables whose ids are columns of the match."""
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Evaluate expressions over the rows of a result: output columns are read last, and only for these rows."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -35,7 +35,7 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
 )
-from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX
@@ -208,7 +208,12 @@ def find_ranked_variable(rank: Rank) -> str:
 
 def build_output_schema(query: ReadQuery) -> pa.Schema:
     """Return the Arrow schema of a query's result."""
-    return pa.schema([_build_field(column.name, column.value) for column in query.output])
+    return build_columns_schema(query.output)
+
+
+def build_columns_schema(columns: Iterable[OutputColumn]) -> pa.Schema:
+    """Return the Arrow schema of output columns."""
+    return pa.schema([_build_field(column.name, column.value) for column in columns])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:
