@@ -43,7 +43,7 @@ from omnigraph.engine.physical_plan import (
 )
 from omnigraph.engine.pipeline import Pipeline
 from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
-from omnigraph.query.expr import EdgeRef, Expr, Identity, MetaColumn, NodeRef, Op
+from omnigraph.query.expr import Expr, Identity, MetaColumn, Op, ShapedType
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.types import ValueType
@@ -370,5 +370,5 @@ def _get_positions(expr: Expr, bindings: Bindings) -> pa.Array:
 
 def _get_value_type(expr: Expr) -> ValueType:
     type_ = expr.type
-    assert not isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - a join compares values
+    assert not isinstance(type_, ShapedType)  # noqa: S101 - a join compares values
     return type_

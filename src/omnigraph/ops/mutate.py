@@ -31,7 +31,7 @@ from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.printer import print_queries
-from omnigraph.lang.query_ast import Query, QueryFile, Read, Union
+from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read, Union
 from omnigraph.lang.source import Source
 from omnigraph.ops.answer_match import MatchAnswerer
 from omnigraph.ops.commit_signature import check_signature
@@ -120,6 +120,10 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     chosen = choose_query(call.source, call.name)
     if isinstance(chosen.body, Read | Union):
         raise QueryError.not_a_mutation(chosen.name.text)
+    # The number of rows that a condition selects reveals stored values, so that only a plain insert needs no `read`.
+    is_plain = all(isinstance(statement, Insert) and not statement.if_absent for statement in chosen.body)
+    if not is_plain or chosen.returning:
+        session.allow(Action.READ)
     mutation = _Mutation(session, call, chosen, session.runtime.clock.now())
     # A cached head saves a request. If it is outdated, the publisher moves the write, or has it run again.
     heads = chain([session.cached_head], repeat(session.head))
@@ -194,9 +198,6 @@ class _Mutation:
         snapshot = head.snapshot
         catalog = session.load_catalog(snapshot)
         query = _bind_mutation(self.chosen, catalog, call.source)
-        if query.last_match is not None or query.returning:
-            # Other mutations tell nothing about rows but their number.
-            session.allow(Action.READ, snapshot.branch)
         inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), self.now)
         check_search_arguments(_list_searches(query), inputs)
         check_if_commit(call.if_commit, session.log.iter_history(head))

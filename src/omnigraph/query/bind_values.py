@@ -9,12 +9,12 @@ from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.printer import print_literal
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import Const, Expr, Now, ParamRef
+from omnigraph.query.expr import Const, Expr, Now, ParamRef, RecordsParam, ShapedType
 from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.scope import Params
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType
 from omnigraph.schema.values import InvalidValue, describe_type, from_literal
 
 
@@ -70,7 +70,7 @@ def bind_property_value(
 def check_fits(value: Expr, node: ast.Expr, slot: Slot, findings: DiagnosticCollector) -> bool:
     """Check that a calculated value has a type that its target can store (T3); return whether it has."""
     type_ = value.type
-    if isinstance(type_, Scalar | EnumOf | ListOf | VectorOf) and can_calculate(slot.type, type_):
+    if not isinstance(type_, ShapedType) and can_calculate(slot.type, type_):
         return True
     message = f"{slot} is of type {slot.type}, but `{clip_text(print_expr(node))}` is of type {type_}"
     findings.add_error("T3", node.span, message, slot.meaning or _build_conversion_help(slot.type))
@@ -152,6 +152,11 @@ def _bind_param(node: ast.Variable, slot: Slot, params: Params, findings: Diagno
     param = params.resolve(node)
     # Declared with an invalid type, which is already reported.
     if param is None:
+        return None
+    if isinstance(param, RecordsParam):
+        message = f"{slot} is of type {slot.type}, but `${param.name}` is a list of records"
+        help_ = f"write one row for each record: `match {{ each $r in ${param.name} }}` before the statement"
+        findings.add_error("T3", node.span, message, help_)
         return None
     if not can_store(slot.type, param.type):
         message = f"{slot} is of type {slot.type}, but `${param.name}` is of type {param.type}"

@@ -15,6 +15,7 @@ from omnigraph.query.expr import (
     Contains,
     Entity,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
@@ -25,6 +26,8 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     Rank,
+    RecordExpr,
+    RecordsParam,
     Rrf,
     StartsWith,
     TextMatch,
@@ -35,7 +38,7 @@ from omnigraph.query.expr import (
 def list_children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct children of an expression, in the order in which they are written."""
     match expr:
-        case Const() | ParamRef() | Now() | Prop() | Identity() | ValueRef():
+        case Const() | ParamRef() | RecordsParam() | Now() | Prop() | Identity() | ValueRef():
             return ()
         case Entity():
             return expr.fields
@@ -55,16 +58,20 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
             return expr.terms
         case TextMatch():
             return (expr.prop, expr.query) if expr.edits is None else (expr.prop, expr.query, expr.edits)
-        case Computed():
-            return expr.arguments
-        case Case():
-            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
         case _:
             return _list_arguments(expr)
 
 
-def _list_arguments(expr: Rank | Aggregate) -> tuple[Expr, ...]:
+def _list_arguments(expr: Computed | Case | RecordExpr | FieldRef | Rank | Aggregate) -> tuple[Expr, ...]:
     match expr:
+        case Computed():
+            return expr.arguments
+        case Case():
+            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
+        case RecordExpr():
+            return tuple(value for _, value in expr.items)
+        case FieldRef():
+            return (expr.operand,)
         case Nearest() | Bm25():
             return (expr.prop, expr.query)
         case Rrf():
@@ -99,6 +106,10 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return expr if expr.argument is None else replace(expr, argument=change(expr.argument))
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
+        case RecordExpr():
+            return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
+        case FieldRef():
+            return replace(expr, operand=change(expr.operand))
         case Case():
             branches = tuple((change(condition), change(value)) for condition, value in expr.branches)
             return replace(expr, branches=branches, otherwise=change(expr.otherwise))
@@ -153,7 +164,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
     stack = [expr]
     while stack:
         part = stack.pop()
-        if part in known or isinstance(part, Const | ParamRef | Now):
+        if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
             continue
         children = list_children(part)
         if not children or isinstance(part, Entity | Aggregate | Nearest | Bm25 | Rrf | TextMatch):

@@ -66,7 +66,7 @@ def compute_returned_rows(
     for name in _find_value_variables(exprs):
         columns[name] = reader.values.append(name, matched.get_values(name), context.budget)
     frame = Frame(Bindings(columns, size), types, reader)
-    schema = build_columns_schema(query.returning)
+    schema = build_columns_schema(query.returning, context.view.catalog)
     batch = pa.RecordBatch.from_arrays([frame.evaluate(expr) for expr in exprs], schema=schema)
     context.budget.claim(batch.nbytes, f"{size:,} rows that are returned")
     return batch
