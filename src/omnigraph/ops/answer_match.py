@@ -1,6 +1,6 @@
 """Answer the matches of a mutation, over what its earlier statements have written."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.commit.manifest_types import Pin, Snapshot
 from omnigraph.commit.publisher import abandon
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.version_builder import VersionBuilder
@@ -86,11 +86,14 @@ class MatchAnswerer:
             session.reads.get_reader(View(self.catalog, SnapshotTables(session.handles, base)), table.type)
         moves = stage_writes(session, tables, [self.build_write(table) for table in touched], None)
         files = [file for move in moves for file in move.staged.files]
+        staged: Mapping[str, Pin] = {}
         try:
             effective = tuple(move for move in moves if move.staged.has_effect)
             plan = CommitPlan(base=self.head, operation="match", actor="", moves=effective)
-            builder = VersionBuilder(session.store, session.handles, base.branch, files)
-            pins = {**base.pins, **builder.apply(plan).moved}
-            yield replace(base, manifest=replace(base.manifest, pins=pins))
+            staged = VersionBuilder(session.store, session.handles, base.branch, files).apply(plan).moved
+            yield replace(base, manifest=replace(base.manifest, pins={**base.pins, **staged}))
         finally:
+            for pin in staged.values():
+                session.reads.forget(pin.path, pin.version)
+                session.handles.forget(pin.path, pin.version)
             abandon(session.log, None, files)

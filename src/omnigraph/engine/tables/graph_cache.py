@@ -72,6 +72,11 @@ class GraphCache:
         other._derived = None  # noqa: SLF001 - a copy of its own
         return other
 
+    def forget(self, path: str, version: int) -> None:
+        """Drop the reader of a version that no commit will have."""
+        with self._lock:
+            self._versions.remove(path, version)
+
     def get_topology(self, view: View, edge: EdgeType, budget: Budget) -> Topology:
         """Return the topology of an edge type, built on first use.
 

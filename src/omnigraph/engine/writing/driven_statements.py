@@ -47,6 +47,8 @@ class DrivenRun:
         self._check = check
         # One row without columns, until a match is answered.
         self.matched = MatchedRows(pa.table({"": pa.nulls(1)}))
+        # The rows that statements before the first match have named: the same for all rows of a match.
+        self._single: dict[str, pa.Array] = {}
         self.existing: dict[str, int] = {}
         self.requirements: list[Requirement] = []
 
@@ -55,9 +57,7 @@ class DrivenRun:
         pending = self._pending
         rows = self._answer(statement.read, pending)
         self.requirements += build_match_requirements(statement.read, pending, self._inputs)
-        # A node that a statement before the first match has named is the same for all rows.
-        single = {name: ids for name, ids in self.matched.named.items() if self.matched.read is None}
-        self.matched = MatchedRows(rows, statement.read, single)
+        self.matched = MatchedRows(rows, statement.read, dict(self._single))
         deletes = [inner for inner in statement.statements if isinstance(inner, DeleteMatched)]
         for delete in deletes:
             self._delete(delete)
@@ -69,6 +69,11 @@ class DrivenRun:
                 self._insert(inner)
             elif isinstance(inner, UpdateMatched):
                 self._update(inner)
+
+    def name_row(self, variable: str, row_id: pa.Array) -> None:
+        """Name the row of an insert that no match drives."""
+        self._single[variable] = row_id
+        self.matched.named[variable] = row_id
 
     # --- statements --------------------------------------------------------------------------------
 

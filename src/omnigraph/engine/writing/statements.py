@@ -108,7 +108,7 @@ def _insert(
         row_ids = derive_row_ids(type_, {name: rows.column(name) for name in type_.key})
         rows = rows.set_column(rows.schema.get_field_index(ID), ID, row_ids)
     if statement.variable is not None:
-        run.matched.named[statement.variable] = concat_chunks(rows.column(ID))
+        run.name_row(statement.variable, concat_chunks(rows.column(ID)))
     omitted = statement.omitted
     if statement.if_absent:
         rows = run.leave_existing(table, rows)
