@@ -74,7 +74,8 @@ class MatchColumns:
 
     def list_types(self) -> tuple[tuple[str, EntityType], ...]:
         """Return the types of all variables whose ids are columns."""
-        types = {} if self.read is None else dict(self.read.pattern.types)
+        known = {} if self.read is None else self.read.pattern.entity_types
+        types = {name: type_ for name, type_ in known.items() if isinstance(type_, NodeRef | EdgeRef)}
         types |= {name: value.type for name, value in self.variables.items() if isinstance(value, Entity)}
         columns = () if self.read is None else self.read.output
         return tuple((column.name, types[column.name]) for column in columns if column.name in types)

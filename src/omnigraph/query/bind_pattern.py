@@ -8,7 +8,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.expr import EdgeRef, Expr, NodeRef, Prop
-from omnigraph.query.logical_plan import GENERATED_PREFIX, Hop, NodeBinding, NotExists, Pattern, SharedVariable
+from omnigraph.query.logical_plan import GENERATED_PREFIX, Exists, Hop, NodeBinding, Pattern, SharedVariable
 from omnigraph.query.pattern_scope import BlockDrafter, NodeDraft, ResolvedHop
 from omnigraph.query.scope import (
     Params,
@@ -55,7 +55,7 @@ def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: B
     for node in draft.nodes:
         # A variable of an outer block has no binding in this pattern, so its filters belong to the block.
         filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter))
-    absent: list[NotExists] = []
+    absent: list[Exists] = []
     for clause in clauses:
         if isinstance(clause, ast.Where):
             _hint_at_hop(clause.predicate, scope, drafter.findings)
@@ -76,7 +76,7 @@ def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: B
         if isinstance(type_, NodeRef)
     )
     hops = tuple(_build_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
-    return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), absent=tuple(absent)))
+    return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), blocks=tuple(absent)))
 
 
 def _hint_at_hop(predicate: ast.Expr, scope: Scope, findings: DiagnosticCollector) -> None:
@@ -131,7 +131,7 @@ def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
     )
 
 
-def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -> NotExists | None:
+def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -> Exists | None:
     inner = _bind_block(clause.clauses, scope, drafter)
     names = [
         v.name
@@ -153,4 +153,4 @@ def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -
         for name, type_ in outer_types.items()
         if isinstance(type_, NodeRef | EdgeRef)
     )
-    return NotExists(shared=shared, pattern=inner.pattern, origin=clause.span)
+    return Exists(negated=True, shared=shared, pattern=inner.pattern, origin=clause.span)

@@ -20,6 +20,7 @@ from omnigraph.engine.search.fuzzy_terms import choose_max_edits
 from omnigraph.engine.search.inverted_index import InvertedIndex, build_index
 from omnigraph.engine.search.search_arguments import reserve, resolve_edits, resolve_text
 from omnigraph.engine.search.tokenizer import Check, Word, iter_with_check, tokenize
+from omnigraph.engine.value_store import evaluate_bound
 from omnigraph.query.expr import TextMatch, TextMode
 
 # Words of candidate rows that are laid out in one step when a phrase is searched.
@@ -74,9 +75,14 @@ def find_text_positions(
 
 def evaluate_text_match(context: ExecutionContext, match: TextMatch, type_name: str, at: Positions) -> pa.Array:
     """Return, row by row, whether the text matches; null, that is unknown, where there is no text."""
-    is_match = _match_rows(context, match, type_name, at, _resolve_pattern(context, match))
-    has_text = context.get_reader(type_name).take_values(match.prop.name, at, context.budget).is_valid()
-    return pa.array(is_match, mask=~np.asarray(has_text))
+    pattern = _resolve_pattern(context, match)
+
+    def evaluate(bound: Positions) -> pa.Array:
+        is_match = _match_rows(context, match, type_name, bound, pattern)
+        has_text = context.get_reader(type_name).take_values(match.prop.name, bound, context.budget).is_valid()
+        return pa.array(is_match, mask=~np.asarray(has_text))
+
+    return evaluate_bound(at, evaluate)
 
 
 def _resolve_pattern(context: ExecutionContext, match: TextMatch) -> TextPattern:
