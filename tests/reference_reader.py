@@ -149,7 +149,7 @@ class _Reader:
             if not all(holds(match) for holds in stages[bound]):
                 return
             if bound == len(own):
-                if not any(self._has_match(block.pattern, match) for block in pattern.absent):
+                if not any(self._has_match(block.pattern, match) for block in pattern.blocks):
                     yield match
                 return
             name, type_ = own[bound]

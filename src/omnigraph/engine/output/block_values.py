@@ -17,8 +17,9 @@ from omnigraph.engine.output.sort import SortKey, sort_rows
 from omnigraph.engine.physical_plan import BindValue
 from omnigraph.engine.search.search_arguments import reserve
 from omnigraph.engine.value_store import to_stored_type
+from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import Entity, Expr
-from omnigraph.query.logical_plan import BlockKind, ValueBlock
+from omnigraph.query.logical_plan import ValueBlock
 from omnigraph.storage.arrow_buffers import build_array, is_valid
 
 _BYTES_PER_VALUE = 8

@@ -30,6 +30,7 @@ from omnigraph.engine.planning.join_order import JoinOrderPlanner
 from omnigraph.engine.planning.pattern_graph import JoinPredicate, PatternGraph
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredicates, PlanBuilder, PlanContext
 from omnigraph.engine.predicate_eval import find_shared_type
+from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import (
     AggregateFunction,
     Compare,
@@ -43,7 +44,6 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import (
-    BlockKind,
     Each,
     Either,
     Exists,
@@ -180,10 +180,14 @@ class _PatternPlanner:
         builder = self._builder
         if not builder.bound:
             return
-        component = self._graph.find_components(hops, (), builder.bound)[:1]
-        members = set(component[0]) if component else set[str]()
+        components = self._graph.find_components(hops, left, builder.bound)
+        component = components[0] if components else []
+        members = set(component)
+        if not members & builder.bound.keys():
+            # Only values are bound, which no hop reads.
+            return
         if any(hop.source in members for hop in hops):
-            self._add_component(builder, component[0], hops)
+            self._add_component(builder, component, hops)
             builder.apply_pending()
         left[:] = [variable for variable in left if variable not in members]
 
