@@ -234,6 +234,9 @@ class _MutationBinder:
                 declared = self.catalog.find_type(node.type.text)
                 if node.variable is not None and declared is not None:
                     self.named[node.variable.name] = _build_entity_type(declared)
+            case ast.UpdateMatched() | ast.DeleteMatched() if node.variable.name in self.named:
+                # Reported when the statement is bound: the match does not know the variable.
+                pass
             case ast.UpdateMatched():
                 draft.add_variable(node.variable)
                 for assignment in node.assignments:
