@@ -12,6 +12,8 @@ from omnigraph.commit.manifest_types import Pin, Snapshot
 from omnigraph.commit.publisher import abandon
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.version_builder import VersionBuilder
+from omnigraph.engine.constraints.edge_constraints import check_endpoints
+from omnigraph.engine.constraints.violations import ConstraintFindings
 from omnigraph.engine.embedders.factory import build_query_embedder
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import execute
@@ -25,7 +27,7 @@ from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, stage_writes
 from omnigraph.query.logical_plan import ReadQuery
-from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.catalog import Catalog, EdgeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,13 @@ class MatchAnswerer:
 
         Raises:
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
+            ConstraintError: It reads edges that an earlier statement has inserted, to nodes that do not exist.
         """
         touched = pending.touched
         types = find_read_types(read, self.catalog)
         if not any(table.type.name in types for table in touched):
             return self._read(read, self.head.snapshot, self.session.reads)
+        _check_ends(pending, types)
         with self._stage(touched) as snapshot:
             return self._read(read, snapshot, self.session.reads.without_derived())
 
@@ -97,3 +101,13 @@ class MatchAnswerer:
                 session.reads.forget(pin.path, pin.version)
                 session.handles.forget(pin.path, pin.version)
             abandon(session.log, None, files)
+
+
+def _check_ends(pending: WriteBuffer, types: frozenset[str]) -> None:
+    """Check that the pending edges of some types have both ends: a hop along another one leads nowhere."""
+    findings = ConstraintFindings()
+    for table in pending.touched:
+        if isinstance(table.type, EdgeType) and table.type.name in types:
+            check_endpoints(pending, table.type, findings)
+    # The requirements are those of the whole mutation, which is checked again at its end.
+    findings.require()

@@ -55,6 +55,9 @@ class DrivenRun:
     def run(self, statement: DriveMatch) -> None:
         """Answer a match, and run its statements: deletes first, then the others in the order of the text."""
         pending = self._pending
+        if any(table.deleted for table in pending.touched):
+            # The match must not see edges of nodes that an earlier statement has deleted.
+            cascade(pending)
         rows = self._answer(statement.read, pending)
         self.requirements += build_match_requirements(statement.read, pending, self._inputs)
         self.matched = MatchedRows(rows, statement.read, dict(self._single))
