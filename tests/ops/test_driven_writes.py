@@ -357,3 +357,71 @@ def test_two_writers_that_read_what_the_other_one_writes_run_one_after_the_other
         thread.join()
 
     assert len(names(graph, "Follows")) == 1
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+UPSERT = """query upsert($rows: [{name: String, age: I32?}]) {
+    match { each $r in $rows } insert Person { name: $r.name, age: $r.age }
+}"""
+
+
+def test_a_batch_upserts_a_row_for_each_record(graph: og.Graph) -> None:
+    result = graph.mutate(UPSERT, params={"rows": [{"name": "ada", "age": 1}, {"name": "dan"}, {"name": "dan"}]})
+
+    assert result.affected_nodes == 2
+    assert column(graph, "Person", "age") == [1, 20, 50, None]
+
+
+def test_a_batch_is_all_or_nothing(graph: og.Graph) -> None:
+    edges = """query link($rows: [{a: String, b: String}]) {
+        match { each $r in $rows } insert Knows { from: $r.a, to: $r.b }
+    }"""
+    with pytest.raises(og.ConstraintError, match="no Person 'nobody'"):
+        graph.mutate(edges, params={"rows": [{"a": "ada", "b": "bob"}, {"a": "ada", "b": "nobody"}]})
+
+    assert len(rows(graph, "Knows")) == 2
+    assert graph.mutate(edges, params={"rows": [{"a": "bob", "b": "cy"}] * 2}).affected_edges == 2
+
+
+def test_a_batch_joins_its_records_with_the_graph(graph: og.Graph) -> None:
+    text = """query grow($rows: [{city: String, by: I64}]) {
+        match { each $r in $rows $c: City $c.name = $r.city }
+        update $c set { size: coalesce(size, 0) + $r.by }
+        returning { $c.name, $c.size, $r.by }
+    }"""
+
+    result = graph.mutate(text, params={"rows": [{"city": "Rome", "by": 5}, {"city": "Paris", "by": 6}]})
+
+    assert result.rows == ({"c.name": "Rome", "c.size": 5, "r.by": 5},)
+
+
+def test_a_batch_without_a_key_returns_an_id_for_each_record(graph: og.Graph) -> None:
+    text = """query note($rows: [{text: String}]) {
+        match { each $r in $rows } insert Note { text: $r.text } as $n returning { $r.text, $n.@id as id }
+    }"""
+
+    result = graph.mutate(text, params={"rows": [{"text": "a"}, {"text": "a"}, {"text": "b"}]})
+
+    stored = {row["id"]: row["text"] for row in rows(graph, "Note", "id", "text")}
+    assert {row["id"]: row["r.text"] for row in result.rows or ()} == stored
+    assert len(stored) == 3
+
+
+def test_a_bad_record_is_named_before_anything_is_read(graph: og.Graph) -> None:
+    with pytest.raises(og.ParameterError, match="age"):
+        graph.mutate(UPSERT, params={"rows": [{"name": "dan", "age": 1}, {"name": "eve", "age": "old"}]})
+
+    assert len(rows(graph, "Person")) == 3
+
+
+def test_a_large_batch_stays_within_its_budget(graph: og.Graph) -> None:
+    many = [{"name": f"p{number:06}", "age": number % 90} for number in range(100_000)]
+
+    with pytest.raises(og.QueryMemoryError):
+        graph.mutate(UPSERT, params={"rows": many}, memory_bytes=16 * 1024 * 1024)
+    result = graph.mutate(UPSERT, params={"rows": many}, memory_bytes=128 * 1024 * 1024)
+
+    assert result.affected_nodes == 100_000
+    assert graph.table("Person").count_rows() == 100_003
