@@ -394,8 +394,8 @@ class QueryError(OmnigraphError):
 
     @variant
     def write_of_deleted(self, type: str, rows: str) -> str:
-        """Report that a statement writes rows that a delete behind the same match has removed."""
-        return f"{type} {rows}: a statement writes what another one behind the same `match` deletes"
+        """Report that a statement writes rows that a delete after the same match has removed."""
+        return f"{type} {rows}: a statement writes what another one after the same `match` deletes"
 
     @variant
     def bad_pattern(self, pattern: str, reason: str) -> str:

@@ -83,7 +83,7 @@ class MatchColumns:
 
 @dataclass(slots=True)
 class MatchDraft:
-    """The columns that the statements behind a match ask for, until it is bound."""
+    """The columns that the statements after a match ask for, until it is bound."""
 
     match: ast.DriveMatch
     _variables: dict[str, ast.Variable] = field(default_factory=dict)

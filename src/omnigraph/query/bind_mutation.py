@@ -168,7 +168,7 @@ def _bind_driven(
         message = "this `match` drives no statement, and has no `return`"
         findings.add_error("D3", keyword, message, "write `insert`, `update $x` or `delete $x` after it, or `return`")
         return None
-    # Variables that inserts behind a match name are visible behind this match only: there is one for each of its rows.
+    # Variables that inserts after a match name are visible after this match only: there is one for each of its rows.
     driven = replace(binder, columns=columns, named=dict(binder.named))
     statements = [driven.bind_driven(node) for node in segment.statements]
     bound = tuple(statement for statement in statements if statement is not None)
@@ -216,7 +216,7 @@ class _MutationBinder:
             case _:
                 assert_never(node)
 
-    # --- statements behind a match ---------------------------------------------------------------
+    # --- statements after a match ---------------------------------------------------------------
 
     def ask(self, node: ast.Mutation, draft: MatchDraft) -> None:
         """Ask a match for what a statement reads of its rows."""
@@ -263,7 +263,7 @@ class _MutationBinder:
                 return DeleteMatched(type=_build_entity_type(declared), variable=node.variable.name, origin=node.span)
             case ast.Update() | ast.Delete():
                 word = "update" if isinstance(node, ast.Update) else "delete"
-                message = f"behind a `match`, `{word}` names a variable, not a type"
+                message = f"after a `match`, `{word}` names a variable, not a type"
                 help_ = f"write `{word} $x`, or put this statement before the `match`"
                 self.findings.add_error("D3", node.type.span, message, help_)
                 return None

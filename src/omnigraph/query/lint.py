@@ -76,7 +76,7 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
     """
     statements = [s for query in file.queries for s in _list_statements(query)]
     updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
-    # The type of a variable is not known here, so an update behind a match counts for every type.
+    # The type of a variable is not known here, so an update after a match counts for every type.
     set_anywhere = {a.name.text for s in statements if isinstance(s, ast.UpdateMatched) for a in s.assignments}
     # Reversed, so that the first insert of a type wins: the warning is at its name.
     inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}

@@ -43,7 +43,7 @@ EndValue: TypeAlias = StoredValue | Identity | ValueRef
 class Assign:
     """An assignment of a value to a property; `Const(None)` stores a null.
 
-    In an update it may read the row as it was before; in an insert there is no row to read. Behind a match it is a
+    In an update it may read the row as it was before; in an insert there is no row to read. After a match it is a
     value, or a column of the match.
     """
 
@@ -182,7 +182,7 @@ Statement: TypeAlias = InsertNode | InsertEdge | Update | Delete | DriveMatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationQuery:
-    """The logical plan of a mutation. Deletes can't be mixed with other statements, except behind one match.
+    """The logical plan of a mutation. Deletes can't be mixed with other statements, except after one match.
 
     `returning` are columns over the rows of the last match, and the nodes and edges that inserts have named, with the
     values after the mutation; without a match there is one row.
@@ -235,7 +235,7 @@ class MutationQuery:
         return tuple(part for expr in exprs for part in walk(expr) if isinstance(part, ParamRef))
 
     def list_statements(self) -> "list[PlainStatement]":
-        """Return all statements, those behind a match in its place."""
+        """Return all statements, those after a match in its place."""
         return [inner for statement in self.statements for inner in list_inner(statement)]
 
 

@@ -32,7 +32,7 @@ _MAX_NAMED_ROWS = 5
 
 
 class DrivenRun:
-    """The run of the statements behind matches, over one buffer; it counts the rows that `if absent` leaves alone.
+    """The run of the statements after matches, over one buffer; it counts the rows that `if absent` leaves alone.
 
     Statements before the first match share what it knows: the rows that inserts have named.
     """
@@ -74,7 +74,7 @@ class DrivenRun:
                 self._update(inner)
 
     def name_row(self, variable: str, row_id: pa.Array) -> None:
-        """Name the row of an insert that no match drives."""
+        """Record the id of the row that an insert without a match has named."""
         self._single[variable] = row_id
         self.matched.named[variable] = row_id
 

@@ -22,7 +22,7 @@ def find_read_types(read: ReadQuery, catalog: Catalog) -> frozenset[str]:
 
 
 def build_match_requirements(read: ReadQuery, pending: WriteBuffer, inputs: QueryInputs) -> list[Requirement]:
-    """Return what must not change until the statements behind a match are published.
+    """Return what must not change until the statements after a match are published.
 
     A node that the match selects by its id or key depends on that row alone; of any other type, the whole table must
     stay as it is. That is strict, but simple to prove: two writers that each read what the other one writes run one

@@ -62,7 +62,7 @@ class MatchedRows:
         type_ = table.schema.field(prop.name).type
         value = assign.value
         if not isinstance(value, ValueRef):
-            assert isinstance(value, Const | ParamRef | Now)  # noqa: S101 - a plan has no other values behind a match
+            assert isinstance(value, Const | ParamRef | Now)  # noqa: S101 - a plan has no other values after a match
             plain = inputs.resolve(value)
             if plain is not None and prop.type is Scalar.BLOB:
                 return repeat_scalar(pa.scalar(table.blob_values.add(str(plain)), REFERENCE), self.size)
