@@ -50,7 +50,7 @@ _ID_ASSIGNMENT_HELP = "an id can't be set: it is derived from the key, or genera
 
 
 @dataclass(frozen=True, slots=True)
-class _Segment:
+class _DrivenSegment:
     """Statements that one match drives; without a match, those before the first one."""
 
     match: ast.DriveMatch | None
@@ -103,19 +103,19 @@ def bind_mutation(query: ast.Query, catalog: Catalog, bind_read: BindRead) -> St
     return StageResult(mutation, diagnostics)
 
 
-def _split_segments(body: tuple[ast.Mutation, ...]) -> list[_Segment]:
-    segments: list[_Segment] = []
+def _split_segments(body: tuple[ast.Mutation, ...]) -> list[_DrivenSegment]:
+    segments: list[_DrivenSegment] = []
     for node in body:
         if isinstance(node, ast.DriveMatch):
-            segments.append(_Segment(node, ()))
+            segments.append(_DrivenSegment(node, ()))
         elif not segments:
-            segments.append(_Segment(None, (node,)))
+            segments.append(_DrivenSegment(None, (node,)))
         else:
             segments[-1] = replace(segments[-1], statements=(*segments[-1].statements, node))
     return segments
 
 
-def _check_deletes_unmixed(segments: list[_Segment], findings: DiagnosticCollector) -> None:
+def _check_deletes_unmixed(segments: list[_DrivenSegment], findings: DiagnosticCollector) -> None:
     """Report a delete together with other statements (D2), unless one match drives all of them."""
     statements = [node for segment in segments for node in segment.statements]
     is_one_match = len(segments) == 1 and segments[0].match is not None
@@ -134,7 +134,7 @@ def _check_deletes_unmixed(segments: list[_Segment], findings: DiagnosticCollect
             return
 
 
-def _draft_returning(query: ast.Query, binder: "_MutationBinder", segment: _Segment | None) -> Returning:
+def _draft_returning(query: ast.Query, binder: "_MutationBinder", segment: _DrivenSegment | None) -> Returning:
     """Return the columns of `returning`, with those variables of inserts that they read."""
     named = dict(binder.named)
     inserts = () if segment is None else segment.statements
@@ -149,7 +149,7 @@ def _draft_returning(query: ast.Query, binder: "_MutationBinder", segment: _Segm
 
 
 def _bind_driven(
-    segment: _Segment,
+    segment: _DrivenSegment,
     match: ast.DriveMatch,
     query: ast.Query,
     binder: "_MutationBinder",
