@@ -69,7 +69,9 @@ def check_optional_ends(clauses: Sequence[ast.Clause], draft: BlockDraft, findin
     """
     typed = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
     roots = _connect(clauses)
-    typed_roots = {roots[name] for name in typed}
+    # The variables of outer blocks have types too.
+    typed |= {name for name in roots if name not in draft.types}
+    typed_roots = {roots[name] for name in typed if name in roots}
     ends = [
         end for clause in clauses if isinstance(clause, ast.TraversalClause) for end in (clause.source, clause.target)
     ]
