@@ -37,6 +37,7 @@ from omnigraph.query.expr import (
     Or,
     ParamRef,
     Prop,
+    RecordExpr,
     Rrf,
     StartsWith,
     TextMatch,
@@ -278,6 +279,8 @@ class _Reader:
                     if self.condition(condition, match) is True:
                         return self.value(value, match)
                 return self.value(expr.otherwise, match)
+            case RecordExpr():
+                return {name: self.value(item, match) for name, item in expr.items}
             case Aggregate():
                 return match[_GROUP][expr]
 
