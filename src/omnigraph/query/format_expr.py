@@ -33,6 +33,7 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
 )
+from omnigraph.query.logical_plan import POSITION_PREFIX
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.values import format_value
@@ -56,6 +57,8 @@ def format_expr(expr: Expr) -> str:
         case Identity():
             column = expr.part.value
             return _ROW_COLUMN_NAMES[column] if expr.variable == ROW else f"${expr.variable}.@{column}"
+        case ValueRef() if expr.variable.startswith(POSITION_PREFIX):
+            return f"the position of ${expr.variable.removeprefix(POSITION_PREFIX)}"
         case Entity() | ValueRef():
             return f"${expr.variable}"
         case Aggregate():

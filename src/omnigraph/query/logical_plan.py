@@ -37,6 +37,8 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
+# So do the names of the positions of `each` elements in their lists.
+POSITION_PREFIX = f"{GENERATED_PREFIX}position of "
 # A documented limit of the query language: the upper bound of a hop such as `knows{1,64}`.
 MAX_HOPS = 64
 

@@ -26,6 +26,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     ValueRef,
 )
+from omnigraph.query.logical_plan import POSITION_PREFIX
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -45,7 +46,6 @@ class ValueVariable:
 
 
 BROKEN = BrokenType()
-POSITION_PREFIX = "#position of "
 VariableType = EntityType | ValueVariable | BrokenType
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
