@@ -17,11 +17,15 @@ from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
     ArrayOf,
+    Bm25,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
     ExprType,
     Identity,
+    IsNull,
+    Nearest,
     NodeRef,
     Parameter,
     ParamRef,
@@ -527,6 +531,16 @@ class ReadQuery:
 
 
 BoundQuery: TypeAlias = ReadQuery | MutationQuery
+
+
+def require_scores(pattern: Pattern, order: Iterable[OrderTerm]) -> Pattern:
+    """Return the pattern without matches that have no value of a sort key that is a distance or a score.
+
+    A rank leaves them out too: without a vector or a match, a row is neither near nor far.
+    """
+    keys = [term.value for term in order if isinstance(term.value, Distance | Nearest | Bm25) and term.value.nullable]
+    guards = tuple(IsNull(operand=key, negated=True, origin=key.origin) for key in keys)
+    return replace(pattern, filters=(*pattern.filters, *guards)) if guards else pattern
 
 
 # --- patterns ------------------------------------------------------------------------------------
