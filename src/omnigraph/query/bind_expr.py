@@ -207,7 +207,9 @@ class ExprBinder:
             case FunctionFamily.AGGREGATE:
                 return self._calls.bind_aggregate(node, function, self.bind_value)
             case FunctionFamily.RANK:
-                return self._calls.bind_rank(node, function)
+                return self._calls.bind_rank(node, function, self.bind_value)
+            case FunctionFamily.PASSAGE:
+                return self._calls.bind_snippet(node, function)
             case FunctionFamily.SEARCH:
                 return self._calls.bind_text_match(node, function)
             case FunctionFamily.SCALAR:

@@ -22,15 +22,16 @@ from omnigraph.query.expr import (
     Rank,
     Rrf,
     ShapedType,
+    ValueRef,
     is_whole,
 )
 from omnigraph.query.expr_tree import find_aggregates, find_foreign
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
-from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
+from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable, build_position_name
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.types import is_scalar
+from omnigraph.schema.types import Scalar, is_scalar
 
 # The largest I64.
 _MAX_COUNT = 2**63 - 1
@@ -298,10 +299,16 @@ def _build_ties(
     return tuple(build_identity(key) if isinstance(key, Entity) else key for key in keys)
 
 
-def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Identity, ...]:
-    """Return the ids of variables, which tell matches apart."""
-    entities = (name for name in names if not isinstance(scope.find(name), ValueVariable))
-    return tuple(Identity(variable=name, nullable=scope.is_nullable(name), origin=origin) for name in entities)
+def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
+    """Return what tells matches apart: the ids of nodes and edges, and the positions of elements in their lists."""
+    return tuple(_build_identity(name, scope, origin) for name in names)
+
+
+def _build_identity(name: str, scope: Scope, origin: Span) -> Expr:
+    nullable = scope.is_nullable(name)
+    if scope.is_element(name):
+        return ValueRef(variable=build_position_name(name), type=Scalar.I64, nullable=nullable, origin=origin)
+    return Identity(variable=name, nullable=nullable, origin=origin)
 
 
 # --- limit, offset -------------------------------------------------------------------------------

@@ -133,6 +133,11 @@ def check_alternative_types(
             findings.add_error("T5", clause.span, message, help_)
             bound[name] = BROKEN
             continue
+        if any(name in scope.elements for scope in scopes):
+            message = f"`${name}` is an element of a list in an alternative, so it can't be visible outside"
+            findings.add_error("T6", clause.span, message, "move the `each` out of the `either`")
+            bound[name] = BROKEN
+            continue
         if any(name in scope.optional for scope in scopes):
             message = f"`${name}` may be null in an alternative, so it can't be visible outside"
             findings.add_error("T6", clause.span, message, "move the `optional` block out of the `either`")

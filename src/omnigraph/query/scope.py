@@ -26,6 +26,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     ValueRef,
 )
+from omnigraph.query.logical_plan import POSITION_PREFIX
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -169,7 +170,8 @@ class Scope:
     """The scope of a block: its variables, and those of its outer blocks.
 
     `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null, `lets` the names
-    of abbreviations, which are replaced before anything is bound.
+    of abbreviations, which are replaced before anything is bound, `elements` those of its variables that an `each`
+    binds.
     """
 
     catalog: Catalog
@@ -180,6 +182,7 @@ class Scope:
     optional: frozenset[str] = frozenset()
     lifter: BlockLifter | None = None
     lets: frozenset[str] = frozenset()
+    elements: frozenset[str] = frozenset()
 
     # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
@@ -191,6 +194,12 @@ class Scope:
     def is_let(self, name: str) -> bool:
         """Return whether a name is an abbreviation of this or an outer block."""
         return name in self.lets or (self.outer is not None and self.outer.is_let(name))
+
+    def is_element(self, name: str) -> bool:
+        """Return whether an `each` of this or an outer block binds a variable."""
+        if name in self.variables:
+            return name in self.elements
+        return self.outer is not None and self.outer.is_element(name)
 
     def is_nullable(self, name: str) -> bool:
         """Return whether a variable may be null, because an optional block of this or an outer block binds it."""
@@ -237,8 +246,12 @@ class ReadNameResolver:
             return self.scope.params.resolve(node)
         type_ = self._find_type(node)
         if isinstance(type_, ValueVariable):
-            return ValueRef(variable=node.name, type=type_.type, nullable=type_.nullable, origin=node.span)
+            return self._build_value(node, type_)
         return None if type_ is None else build_entity(node.name, type_, self.scope, node)
+
+    def _build_value(self, node: ast.Variable, type_: ValueVariable) -> ValueRef:
+        nullable = type_.nullable or self.scope.is_nullable(node.name)
+        return ValueRef(variable=node.name, type=type_.type, nullable=nullable, origin=node.span)
 
     def _resolve_property(self, node: ast.PropertyRef) -> Expr | None:
         variable = node.variable
@@ -254,7 +267,7 @@ class ReadNameResolver:
         if type_ is None:
             return None
         if isinstance(type_, ValueVariable):
-            value = ValueRef(variable=variable.name, type=type_.type, nullable=type_.nullable, origin=variable.span)
+            value = self._build_value(variable, type_)
             return bind_field(value, node.name, node.span, self, self.findings, is_meta=node.is_meta)
         return self._resolve_meta(node, type_) if node.is_meta else self._resolve_declared_property(node, type_)
 
@@ -318,6 +331,12 @@ class ReadNameResolver:
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
         return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+
+
+def build_position_name(variable: str) -> str:
+    """Return the name of the variable that is bound to the place of an `each` element in its list."""
+    # No user can write it, and it belongs to its variable, so that two of them don't clash where variables don't.
+    return f"{POSITION_PREFIX}{variable}"
 
 
 def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> Entity:
