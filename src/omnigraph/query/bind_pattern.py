@@ -33,6 +33,7 @@ from omnigraph.query.logical_plan import (
 )
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft, ResolvedHop
 from omnigraph.query.scope import (
+    BrokenType,
     Params,
     ReadNameResolver,
     Scope,
