@@ -181,7 +181,8 @@ class CallBinder:
         if argument is None:
             return None
         if isinstance(argument, Nearest | Bm25):
-            message = f"`{print_expr(node)}` ranks rows, so it can't be combined with aggregates"
+            name = "nearest" if isinstance(argument, Nearest) else "bm25"
+            message = f"`{name}` ranks rows here, so it can't be combined with aggregates"
             self.findings.add_error("T18", node.span, message)
             return None
         if isinstance(argument, Entity):
