@@ -1,9 +1,9 @@
 """The physical plan of a read's pattern: plain data, in execution order.
 
-A plan is a list of steps over one table of bindings, which starts as a single row without columns (in a block, as
-the combinations of outer variables that it reads). A variable that is not needed after the pattern, and that is
-connected by one hop only, is no step: it is a counted subtree of its neighbour, which gets only the number of its
-matches, or whether there is one.
+A plan is a list of steps over one table of bindings, which starts as a single row without columns (in a block, as the
+combinations of outer variables that it reads). A variable that is not needed after the pattern, and that is connected
+by one hop only, is no step: it is a counted subtree of its neighbour, which gets only the number of its matches, or
+whether there is one.
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
 from omnigraph.query.expr import Expr
 from omnigraph.query.inline_lets import inline_lets
-from omnigraph.query.logical_plan import ReadQuery, prune_columns
+from omnigraph.query.logical_plan import ReadQuery, prune_columns, require_scores
 from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scope import declare_params
@@ -73,7 +73,7 @@ def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResul
     bound = ReadQuery(
         name=query.name.text,
         params=tuple(params.declared.values()),
-        pattern=pattern,
+        pattern=require_scores(pattern, output.order),
         output=output.columns,
         grouping=output.grouping,
         distinct=read.distinct,

@@ -29,6 +29,7 @@ from omnigraph.query.logical_plan import (
     PatternBlock,
     SharedVariable,
     ValueBlock,
+    require_scores,
 )
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft, ResolvedHop
 from omnigraph.query.scope import (
@@ -115,7 +116,7 @@ class _Lifter:
             variable=next(self.drafter.generated_names),
             kind=node.kind,
             shared=shared,
-            pattern=pattern,
+            pattern=require_scores(pattern, draft.order),
             value=draft.value,
             distinct=draft.distinct,
             order=draft.order,

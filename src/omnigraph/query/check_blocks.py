@@ -63,23 +63,34 @@ def report_isolated(word: str, span: Span, findings: DiagnosticCollector) -> Non
 def check_optional_ends(clauses: Sequence[ast.Clause], draft: BlockDraft, findings: DiagnosticCollector) -> None:
     """Check that no hop outside ends at a variable that an optional block was meant to bind.
 
-    Such a hop binds the variable, so the block would only test it. It is a mistake if nothing but the block connects
-    the variable with the others that the block names, and no clause gives it a type.
+    Such a hop binds the variable, so the block would only test it. It is a mistake if the block binds nothing else, or
+    if only the block connects the variable with the others that it names, and no clause gives a type to any variable
+    on its side.
     """
     typed = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
     roots = _connect(clauses)
-    hops = [clause for clause in clauses if isinstance(clause, ast.TraversalClause)]
+    # The variables of outer blocks have types too.
+    typed |= {name for name in roots if name not in draft.types}
+    typed_roots = {roots[name] for name in typed if name in roots}
+    ends = [
+        end for clause in clauses if isinstance(clause, ast.TraversalClause) for end in (clause.source, clause.target)
+    ]
     for clause in clauses:
         if not isinstance(clause, ast.OptionalBlock):
             continue
-        inside = {variable.name for variable in iter_mentioned_variables((clause,))} & draft.types.keys()
-        for hop in hops:
-            for end in (hop.source, hop.target):
-                is_apart = any(roots[name] != roots[end.name] for name in inside if name in roots)
-                if end.name in inside and end.name not in typed and is_apart:
-                    message = f"`${end.name}` belongs to an `optional` block, so it can't be an end of a hop outside it"
-                    help_ = "move the hop into the block, or into a stage after `with`"
-                    findings.add_error("T6", end.span, message, help_)
+        bound = {variable.name for variable in find_bound_variables(clause)} - {ast.ANONYMOUS}
+        is_bare = bound <= draft.types.keys()
+        outside = (
+            {variable.name for variable in iter_mentioned_variables((clause,))} & draft.types.keys() & roots.keys()
+        )
+        for end in ends:
+            if end.name not in bound or end.name in typed:
+                continue
+            is_apart = any(roots[name] != roots[end.name] for name in outside)
+            if is_apart and (is_bare or roots[end.name] not in typed_roots):
+                message = f"`${end.name}` belongs to an `optional` block, so it can't be an end of a hop outside it"
+                help_ = "move the hop into the block, or into a stage after `with`"
+                findings.add_error("T6", end.span, message, help_)
 
 
 def _connect(clauses: Iterable[ast.Clause]) -> dict[str, str]:

@@ -17,11 +17,15 @@ from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
     ArrayOf,
+    Bm25,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
     ExprType,
     Identity,
+    IsNull,
+    Nearest,
     NodeRef,
     Parameter,
     ParamRef,
@@ -36,6 +40,8 @@ from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
+# So do the names of the positions of `each` elements in their lists.
+POSITION_PREFIX = f"{GENERATED_PREFIX}position of "
 # A documented limit of the query language: the upper bound of a hop such as `knows{1,64}`.
 MAX_HOPS = 64
 
@@ -521,6 +527,16 @@ class ReadQuery:
         grouped = _add_identities((*grouping.keys, *grouping.aggregates))
         foreign = (find_foreign(expr, grouped) for expr in self.results)
         require(all(part is None for part in foreign), "neither an aggregate nor a group key")
+
+
+def require_scores(pattern: Pattern, order: Iterable[OrderTerm]) -> Pattern:
+    """Return the pattern without matches that have no value of a sort key that is a distance or a score.
+
+    A rank leaves them out too: without a vector or a match, a row is neither near nor far.
+    """
+    keys = [term.value for term in order if isinstance(term.value, Distance | Nearest | Bm25) and term.value.nullable]
+    guards = tuple(IsNull(operand=key, negated=True, origin=key.origin) for key in keys)
+    return replace(pattern, filters=(*pattern.filters, *guards)) if guards else pattern
 
 
 # --- patterns ------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     ValueRef,
 )
+from omnigraph.query.logical_plan import POSITION_PREFIX
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -45,7 +46,6 @@ class ValueVariable:
 
 
 BROKEN = BrokenType()
-POSITION_PREFIX = "#position of "
 VariableType = EntityType | ValueVariable | BrokenType
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
@@ -314,6 +314,12 @@ class ReadNameResolver:
             self.findings.add_error("T6", node.span, "`$_` has no value", help_)
             return None
         type_ = self.scope.find(node.name)
+        if type_ is None and self.scope.is_let(node.name):
+            # Only one in a circle, which is reported, or one of whose value an id is asked is not replaced.
+            if not self.findings:
+                message = f"`${node.name}` is an abbreviation of a value, which has no id"
+                self.findings.add_error("T2", node.span, message, "use the variable of the node or edge itself")
+            return None
         if type_ is None:
             help_ = self._build_unbound_help(node.name)
             self.findings.add_error("T6", node.span, f"`${node.name}` is not bound", help_)

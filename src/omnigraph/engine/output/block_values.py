@@ -18,7 +18,7 @@ from omnigraph.engine.physical_plan import BindValue
 from omnigraph.engine.search.search_arguments import reserve
 from omnigraph.engine.value_store import to_stored_type
 from omnigraph.lang.query_ast import BlockKind
-from omnigraph.query.expr import Entity, Expr
+from omnigraph.query.expr import Expr
 from omnigraph.query.logical_plan import ValueBlock
 from omnigraph.storage.arrow_buffers import build_array, is_valid
 
@@ -98,7 +98,7 @@ def _number_within(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _collect(frame: Frame, value: Expr, numbers: NDArray[np.int64], size: int) -> pa.Array:
     """Return the list of values of each combination, in the order of the rows, which is by combination."""
-    values = _evaluate_stored(frame, value)
+    values = frame.evaluate_stored(value)
     if values.null_count:
         # A list has no nulls.
         numbers = numbers[is_valid(values)]
@@ -106,11 +106,3 @@ def _collect(frame: Frame, value: Expr, numbers: NDArray[np.int64], size: int) -
     counts = np.bincount(numbers, minlength=size)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     return pa.ListArray.from_arrays(offsets, values)
-
-
-def _evaluate_stored(frame: Frame, value: Expr) -> pa.Array:
-    """Return values as the value store has them: a whole node or edge is its position."""
-    if isinstance(value, Entity):
-        positions = frame.get_positions(value.variable)
-        return pa.array(positions, pa.int64(), mask=positions < 0)
-    return frame.evaluate(value)

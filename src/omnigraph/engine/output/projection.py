@@ -17,6 +17,7 @@ from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
+from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import evaluate_bound, mask_missing, to_stored_type
@@ -38,6 +39,7 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
 )
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
@@ -172,6 +174,15 @@ class _FrameValues:
 
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         return self.frame.context.take_at(type_name, column, at)
+
+    def read_search_value(self, expr: SearchValue) -> Column:
+        frame, rows = self.frame, np.arange(self.frame.size) if self.rows is None else self.rows
+        columns = {name: frame.get_positions(name, rows) for name in find_variables(expr)}
+
+        def evaluate(part: Expr, at: slice) -> pa.Array:
+            return frame.evaluate_stored(part, rows[at])
+
+        return evaluate_search_value(expr, columns, frame.types, len(rows), frame.context, evaluate)
 
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway
         return None
