@@ -21,11 +21,11 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.options import Traversal
 from omnigraph.query.bind import bind_file
-from omnigraph.query.expr import ArrayOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.types import ListOf, Scalar, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, derive_id, format_key, from_json, to_json
 from read_seeding import Named, append, new_graph
 from reference_reader import PlainGraph, Record, SumOverflowError, answer
@@ -179,22 +179,31 @@ def _reference(query: ReadQuery, plain: PlainGraph, expected: Answer) -> _Found 
         return None
     types = [column.value.type for column in query.output]
     rows = [
-        [
-            value if isinstance(value, dict) or isinstance(type_, ArrayOf) else _json(type_, value)
-            for type_, value in zip(types, row, strict=True)
-        ]  # type: ignore[arg-type]  # whole nodes and edges are dicts
+        [value if _is_entity(type_) else _json(type_, value) for type_, value in zip(types, row, strict=True)]
         for row in found.rows
     ]
     entities = {place: column.value for place, column in enumerate(query.output) if hasattr(column.value, "fields")}
     for row in rows:
         for place, entity in entities.items():
             kinds = {prop.name: prop.type for prop in entity.fields}
+            if row[place] is None:
+                continue  # of an optional block without a match
             row[place] = {name: _json(kinds.get(name, Scalar.STRING), value) for name, value in row[place].items()}
     return _Found(found.columns, tuple(rows))
 
 
-def _json(type_: ValueType, value: Any) -> Any:
+def _is_entity(type_: ExprType) -> bool:
+    return isinstance(type_, NodeRef | EdgeRef)
+
+
+def _json(type_: Any, value: Any) -> Any:
     """A value as a result's JSON has it: an integer that JSON's readers may spoil is a string."""
+    if value is None:
+        return None
+    if isinstance(type_, RecordOf):
+        return {name: _json(field, value[name]) for name, field in type_.fields}
+    if isinstance(type_, ArrayOf):
+        return [_json(type_.element, item) for item in value]
     if isinstance(value, tuple | list) and isinstance(type_, ListOf | VectorOf):
         element = type_.element if isinstance(type_, ListOf) else Scalar.F32
         return [_json(element, item) for item in value]

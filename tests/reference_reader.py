@@ -39,6 +39,7 @@ from omnigraph.query.expr import (
     Or,
     ParamRef,
     Prop,
+    RecordExpr,
     Rrf,
     StartsWith,
     TextMatch,
@@ -46,8 +47,8 @@ from omnigraph.query.expr import (
     WalkOf,
 )
 from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
-from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
@@ -343,6 +344,8 @@ class _Reader:
                     if self.condition(condition, match) is True:
                         return self.value(value, match)
                 return self.value(expr.otherwise, match)
+            case RecordExpr():
+                return {name: self.value(item, match) for name, item in expr.items}
             case Aggregate():
                 return match[_GROUP][expr]
 
