@@ -23,10 +23,12 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     EntityType,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
@@ -38,7 +40,9 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     RecordExpr,
+    RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
@@ -50,6 +54,7 @@ from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
+from reference_values import evaluate
 
 Record: TypeAlias = Mapping[str, Any]
 """A node or edge: its properties by name, and `@id` (of an edge also `@src` and `@dst`)."""
@@ -262,8 +267,8 @@ class _Reader:
                 edits = None if expr.edits is None else self.value(expr.edits, match)
                 found = lambda text, query: text_matches(expr.mode, text, query, edits)  # noqa: E731 - as above
                 return self._of_both(found, expr.prop, expr.query, match)
-            case Nearest() | Bm25():
-                return self._score(expr).get(match[expr.prop.variable]["@id"])
+            case Nearest() | Bm25() | Distance() | Snippet() | FieldRef() | RecordsParam():
+                return evaluate(self, expr, match)
             case Rrf():
                 return self._score(expr).get(match[expr.first.prop.variable]["@id"])
             case Computed():
@@ -297,7 +302,7 @@ class _Reader:
 
     # --- ranks -------------------------------------------------------------------------------------
 
-    def _score(self, expr: Nearest | Bm25 | Rrf) -> dict[str, float]:
+    def _score(self, expr: Rrf) -> dict[str, float]:
         if expr not in self.scores:
             self.scores[expr] = self.rank(expr, list(self.matches(self.query.pattern, {})))
         return self.scores[expr]
