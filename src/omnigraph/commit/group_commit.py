@@ -22,6 +22,7 @@ from omnigraph.commit.gc_horizon import (
     check_merge_source_retained,
     check_staged_files,
 )
+from omnigraph.commit.group_stack import prepare_versions
 from omnigraph.commit.idempotency import check_same_request
 from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAINTENANCE, Commit, Snapshot
@@ -33,10 +34,14 @@ from omnigraph.commit.version_builder import VersionBuilder
 from omnigraph.errors import CorruptError
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.table_cache import PANIC, TableCache
+from omnigraph.telemetry import log as telemetry_log
 
 # The number of swaps that a write may lose in all. Rounds lost over tables that the write itself uses have a lower
 # limit, `Options.publish_rounds`.
 MAX_ROUNDS = 100
+
+# The number of versions that a round may create in vain, because a write that they expected failed.
+MAX_WASTED_VERSIONS = 64
 
 # Runs a write again on another state, and returns its new plan; None if it changes nothing there.
 Replan: TypeAlias = Callable[[Head], CommitPlan | None]
@@ -107,12 +112,59 @@ class _Round:
         self.outcomes: dict[PendingCommit, _Outcome] = {}
         self.plans: dict[PendingCommit, CommitPlan] = {}
         self._since: dict[int, list[Commit]] = {}
+        # Plans whose versions were created ahead; each is right if those before it are placed as expected.
+        self._prepared: dict[PendingCommit, CommitPlan] = {}
+        self._wasted = 0
 
     @property
     def is_full(self) -> bool:
         """Whether the head has no room for another commit: the journal is sealed as by single commits."""
         commits = len(self.base.snapshot.manifest.commits) + len(self.commits)
         return bool(self.commits) and commits > self._log.store.runtime.options.head_commits
+
+    def place_all(self, writes: Sequence[PendingCommit]) -> None:
+        """Add writes one after the other, until the head has no room for another commit."""
+        for position, write in enumerate(writes):
+            if self.is_full:
+                return
+            if write not in self._prepared:
+                self._prepare(writes[position:])
+            self.place(write)
+            prepared = self._prepared.pop(write, None)
+            if prepared is not None and not self._has_versions(prepared):
+                # The versions of those after it contain its rows.
+                self._wasted += 1 + len(self._prepared)
+                self._prepared.clear()
+
+    def _prepare(self, writes: Sequence[PendingCommit]) -> None:
+        """Create the versions of the next writes side by side, as far as their places are certain."""
+        room = self._log.store.runtime.options.head_commits + 1 - len(self.state.snapshot.manifest.commits)
+        # Guesses that fail cost more than a chain.
+        if min(room, len(writes)) < 2 or self._wasted > MAX_WASTED_VERSIONS:
+            return
+        plans = [write.plan for write in writes[:room]]
+        try:
+            stacked = prepare_versions(plans, self.state, self._handles, self._list_commits_since)
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+                raise
+            # Each write then gets its version in its turn, and fails there if it must.
+            telemetry_log.info("versions were not created side by side: %s", error)
+            self._wasted = MAX_WASTED_VERSIONS + 1
+            return
+        for write, plan in zip(writes, stacked, strict=False):
+            self._prepared[write] = plan
+            write.files += [file for move in plan.moves if move.prepared is not None for file in move.prepared.files]
+        if stacked:
+            self._log.store.runtime.faults.reach("group.prepared")
+
+    def _has_versions(self, plan: CommitPlan) -> bool:
+        """Return whether the state has the versions that were created ahead for a plan."""
+        pins = self.state.snapshot.pins
+        return all(
+            move.prepared is not None and pins[move.table_key].version == int(move.prepared.dataset.version)
+            for move in plan.moves
+        )
 
     def place(self, write: PendingCommit) -> None:
         """Add a write after the others, or record that it fails, repeats another or changes nothing."""
@@ -126,7 +178,7 @@ class _Round:
         self._log.store.runtime.faults.reach("group.placed")
 
     def _place(self, write: PendingCommit) -> _Outcome:
-        plan: CommitPlan | None = write.plan
+        plan: CommitPlan | None = self._prepared.get(write, write.plan)
         assert plan is not None  # noqa: S101 - narrows the type, which a run again widens
         if plan.base.table.version > self.base.table.version:
             raise CorruptError.graph_replaced(
@@ -224,9 +276,7 @@ def _run_rounds(
     lost = 0
     while True:
         group = _Round(log, handles, base)
-        for write in writes:
-            if not write.is_settled and not group.is_full:
-                group.place(write)
+        group.place_all([write for write in writes if not write.is_settled])
         if not group.commits:
             _settle(group, base)
             return

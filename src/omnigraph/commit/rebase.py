@@ -91,5 +91,8 @@ def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables, known: Mappi
         staged = rebase_staged(move.staged, table)
         # Another commit may have inserted a row that it now replaces.
         return replace(move, staged=staged, change=own and replace(own, is_fresh=not staged.taken_rows))
+    prepared = move.prepared
+    if prepared is not None and prepared.origin is move.staged and prepared.staged.base == table.version:
+        return replace(move, staged=prepared.staged)
     # The rows that it replaces are where they were: none of them was changed, and no fragment rewritten.
     return replace(move, staged=restage_in_place(move.staged, table, own.located))

@@ -114,6 +114,13 @@ def find_change(table_key: str, between: Sequence[Commit]) -> RowChange | None:
         if change is None:
             return None
         changes.append(change)
+    return combine_changes(changes)
+
+
+def combine_changes(changes: Sequence[RowChange]) -> RowChange | None:
+    """Return several changes of one table as one; None if their rows have different columns."""
+    if len(changes) == 1:
+        return changes[0]
     rows = [change.rows for change in changes if change.rows is not None]
     # Rows of other callers may have their columns in another order.
     if any(table.schema != rows[0].schema for table in rows[1:]):
