@@ -15,6 +15,7 @@ from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.branch_lock import get_branch_lock
 from omnigraph.commit.commit_plan import CommitPlan
+from omnigraph.commit.commit_queue import get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import (
     TooSlowError,
@@ -42,6 +43,10 @@ MAX_ROUNDS = 100
 
 # The number of versions that a round may create in vain, because a write that they expected failed.
 MAX_WASTED_VERSIONS = 64
+
+# After this time a group is published, and the others form the next one. It matters to writes of one row, which are all
+# run again: 64 of them took 12 s on an object store, and again if another process won the swap.
+MAX_PLACING_SECONDS = 0.5
 
 # Runs a write again on another state, and returns its new plan; None if it changes nothing there.
 Replan: TypeAlias = Callable[[Head], CommitPlan | None]
@@ -115,6 +120,7 @@ class _Round:
         # Plans whose versions were created ahead; each is right if those before it are placed as expected.
         self._prepared: dict[PendingCommit, CommitPlan] = {}
         self._wasted = 0
+        self._began = log.store.runtime.clock.monotonic()
 
     @property
     def is_full(self) -> bool:
@@ -122,12 +128,19 @@ class _Round:
         commits = len(self.base.snapshot.manifest.commits) + len(self.commits)
         return bool(self.commits) and commits > self._log.store.runtime.options.head_commits
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the first writes have waited long enough for their swap."""
+        seconds = self._log.store.runtime.clock.monotonic() - self._began
+        return bool(self.commits) and seconds > MAX_PLACING_SECONDS
+
     def place_all(self, writes: Sequence[PendingCommit]) -> None:
-        """Add writes one after the other, until the head has no room for another commit."""
+        """Add writes one after the other, until the head has no room for another commit or the time is over."""
         for position, write in enumerate(writes):
-            if self.is_full:
+            is_prepared = write in self._prepared
+            if self.is_full or (self.is_late and not is_prepared):
                 return
-            if write not in self._prepared:
+            if not is_prepared:
                 self._prepare(writes[position:])
             self.place(write)
             prepared = self._prepared.pop(write, None)
@@ -241,7 +254,8 @@ def publish_group(
 ) -> None:
     """Publish writes in order, with one swap, and settle them.
 
-    Some may be left unsettled, if the journal is to be sealed before them. `wait_turn` is called after a lost swap.
+    Some may be left unsettled, if the journal is to be sealed before them, or if the first have taken long. `wait_turn`
+    is called after a lost swap.
     """
     log.store.runtime.faults.reach("group.led")
     for write in writes:
@@ -284,7 +298,8 @@ def _run_rounds(
         try:
             for write in group.outcomes:
                 write.is_sent = True
-            with get_branch_lock(log.store.location.uri, log.path):
+            # A write that publishes alone waits for a group that is being placed, and does not make it start again.
+            with get_queue(log).hold(), get_branch_lock(log.store.location.uri, log.path):
                 head = log.publish(base, group.state.snapshot.manifest)
         except SwapLostError:
             for write in group.outcomes:

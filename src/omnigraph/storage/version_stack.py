@@ -49,6 +49,10 @@ class StackedVersion:
     files: tuple[str, ...]
     """The files that were created for it."""
 
+    def fits(self, origin: StagedWrite, base: int) -> bool:
+        """Return whether it is the version of this write on this base."""
+        return self.origin is origin and self.staged.base == base
+
 
 @dataclass(frozen=True, slots=True)
 class Stack:
