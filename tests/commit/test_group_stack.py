@@ -17,12 +17,14 @@ from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import publish_or_replan
 from omnigraph.commit.time_travel import read_at_commit
+from omnigraph.ops.auto_maintenance import compact_tail
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, stage_plan, write_tables
 from omnigraph.storage import version_stack
 from omnigraph.storage.key_lookup import RowLocations, find_existing
 from omnigraph.storage.object_store import StoreUnavailableError
+from upkeep_calls import MAINTAINED
 from worlds import reopened, rows, runtime, seeded_world, state
 
 
@@ -201,3 +203,27 @@ def test_if_they_can_not_be_created_side_by_side_they_are_a_chain(
     assert (found["n1"], found["a"], found["b"]) == (1, 10, 20)
     listed = {info.key for info in world.store.objects.list_under(world.head().snapshot.pin("node:A").path)}
     assert len([key for key in listed if "/_deletions/" in key]) == 2
+
+
+@pytest.mark.parametrize("is_stacked", [True, False])
+def test_rows_that_maintenance_has_moved_are_found_again(
+    world: Session, is_stacked: bool, bases: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writes that were staged before a compaction are placed after it, side by side or one after the other."""
+    if not is_stacked:
+        monkeypatch.setattr(group_commit, "prepare_versions", lambda *_: [])
+    calls = all_kinds(world)
+
+    def compact() -> None:
+        # In this thread, whose turn it is.
+        done = compact_tail(reopened(world, MAINTAINED), "node:A", lambda: False, 99)
+        assert done is not None
+        assert (done.fragments_removed, done.error) == (3, None)
+
+    commits = grouped(world, calls, before=compact)
+
+    assert all(isinstance(commit, Commit) for commit in commits), commits
+    assert bool(bases) == is_stacked
+    found = state(reopened(world))
+    assert found["node:A"] == {"a": 10, "b": 20, "c": 3, "d": 4, "f": 60, "n1": 1, "n2": 2, "n3": 3}
+    assert (found["node:B"]["a"], found["node:B"]["n2"]) == (7, 2)

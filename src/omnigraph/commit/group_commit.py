@@ -296,10 +296,10 @@ def _run_rounds(
             return
         _flush(log, group)
         try:
-            for write in group.outcomes:
-                write.is_sent = True
             # A write that publishes alone waits for a group that is being placed, and does not make it start again.
             with get_queue(log).hold(), get_branch_lock(log.store.location.uri, log.path):
+                for write in group.outcomes:
+                    write.is_sent = True
                 head = log.publish(base, group.state.snapshot.manifest)
         except SwapLostError:
             for write in group.outcomes:

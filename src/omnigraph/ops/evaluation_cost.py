@@ -10,32 +10,44 @@ MAX_QUEUED_SECONDS = 0.1
 # cores needed up to a second for evaluations of 5 ms. A store that responds this slowly would keep all others waiting.
 MAX_QUEUED_WAIT_SECONDS = 5.0
 
-_lock = threading.Lock()
-_running = [0]
+
+class _Meter:
+    """The CPU time of this process, divided at every moment by the number of evaluations that run. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._cpu_seconds = 0.0
+        self._share_seconds = 0.0
+
+    def count(self, step: int) -> float:
+        """Change the number of running evaluations; return the share of one that would have run all the time."""
+        with self._lock:
+            now = process_time()
+            if self._running:
+                self._share_seconds += (now - self._cpu_seconds) / self._running
+            self._cpu_seconds = now
+            self._running += step
+            return self._share_seconds
+
+
+_meter = _Meter()
 
 
 class EvaluationCost:
-    """The CPU time of the process during a block, divided by the number of such blocks that ran at the same time.
+    """An evaluation's share of the CPU time of the process while it runs.
 
     Not the time of the thread: Lance and Arrow work in threads of their own.
     """
 
+    is_quick = False
+    """Whether it may be repeated while other writers wait; known after the block."""
+
     def __enter__(self) -> Self:
-        self._concurrent = _count(1)
         self._started = monotonic()
-        self._cpu_started = process_time()
+        self._share_before = _meter.count(1)
         return self
 
     def __exit__(self, *_: object) -> None:
-        cpu_seconds = process_time() - self._cpu_started
-        concurrent = max(self._concurrent, _count(-1) + 1)
-        self.is_quick = (
-            cpu_seconds / concurrent < MAX_QUEUED_SECONDS and monotonic() - self._started < MAX_QUEUED_WAIT_SECONDS
-        )
-
-
-def _count(step: int) -> int:
-    """Change the number of running blocks, and return it."""
-    with _lock:
-        _running[0] += step
-        return _running[0]
+        cost = _meter.count(-1) - self._share_before
+        self.is_quick = cost < MAX_QUEUED_SECONDS and monotonic() - self._started < MAX_QUEUED_WAIT_SECONDS
