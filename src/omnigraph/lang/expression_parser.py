@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, describe_token, parse_property_name
+from omnigraph.lang.foreign_words import CASE_FORM
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
 from omnigraph.lang.literals import BoolLiteral, Name
@@ -398,7 +399,9 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
             token.span, f"unexpected `{token.text}`", f"no `{closed}` is open here, or something is missing before it"
         )
     if token.text == "*":
-        cursor.fail("an expression", "`*` stands in `count(*)` only; return a whole node with its variable, `$p`")
+        cursor.fail(
+            "an expression", "`*` stands in `count(*)` and `$p.*`, all properties of `$p`; a whole node is `$p`"
+        )
     cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
 
 
@@ -408,9 +411,9 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
     if token.text in RESERVED_WORDS:
         cursor.fail("an expression", f"`{token.text}` is a reserved word")
     if token.text.lower() == "case" and not cursor.peek(1).starts_line:
-        hint = 'a case is written `case { $p.age < 18 => "child" else => "adult" }`'
-        if cursor.peek(1).kind is TokenKind.VARIABLE or cursor.is_followed_by("when", "WHEN"):
-            cursor.fail("an expression", hint)
+        is_named = cursor.peek(1).kind is TokenKind.IDENT and cursor.peek(2).text.lower() == "when"
+        if is_named or cursor.peek(1).kind is TokenKind.VARIABLE or cursor.is_followed_by("when", "WHEN"):
+            cursor.fail("an expression", CASE_FORM)
     if token.kind is TokenKind.TYPE:
         hint = f"names start with a small letter; a variable is written `${token.text[0].lower()}{token.text[1:]}`"
         cursor.fail("an expression", hint)
