@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, describe_token, parse_property_name
-from omnigraph.lang.foreign_words import CASE_FORM
+from omnigraph.lang.foreign_words import CASE_FORM, refuse_foreign_clause
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
 from omnigraph.lang.literals import BoolLiteral, Name
@@ -160,6 +160,7 @@ class ExpressionParser:
             if self.cursor.is_at("{"):
                 block = parse_absent_block(self, start)
                 return Not(term=block, span=start.span.to(block.span))
+            refuse_foreign_clause(self.cursor)
             is_word = self.cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and not self._is_at_braces()
             if is_word and self.cursor.is_followed_by("{"):
                 self.cursor.fail("a predicate", "a block that must not match is written `not { … }`")
@@ -427,7 +428,10 @@ def _parse_equals(cursor: Cursor, token: Token) -> tuple[CompareOp, Span]:
     if cursor.is_glued() and next_token.text in ("<", "~", "!"):
         meant = {"<": "<=", "~": "contains", "!": "!="}[next_token.text]
         span = token.span.to(next_token.span)
-        cursor.report(span, f"unknown operator `={next_token.text}`", f"write `{meant}`")
+        hint = f"write `{meant}`"
+        if next_token.text == "~":
+            hint += ", or `matches(text, expression)`"
+        cursor.report(span, f"unknown operator `={next_token.text}`", hint)
         cursor.advance()
         return _OPERATORS[meant], span
     return CompareOp.EQ, token.span

@@ -1,7 +1,13 @@
 """What other query languages write, and how it is written here: help lines for Cypher and SQL."""
 
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
 from omnigraph.lang.cursor import Cursor
-from omnigraph.lang.lexer import TokenKind, abbreviate
+from omnigraph.lang.diagnostics import Diagnostic
+from omnigraph.lang.lexer import Comment, TokenKind, abbreviate
+from omnigraph.lang.source import Source
 
 MATCH_FORM = "a pattern is written `match { $a: Person $a knows $b } return { $b.name }`"
 CASE_FORM = 'a case is written `case { $p.age < 18 => "child" else => "adult" }`'
@@ -54,6 +60,9 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
             cursor.refuse(token.span, "unexpected `(` before a node", f"{MATCH_FORM}, without parentheses and arrows")
         return
     word = token.text.lower()
+    has_when = "when" in (following.text.lower(), cursor.peek(2).text.lower())
+    if word == "case" and has_when and following.kind is not TokenKind.SIGN:
+        cursor.fail("an expression", CASE_FORM)
     if word not in _BLOCK_HINTS or following.starts_line:
         return
     is_clause = following.kind is TokenKind.VARIABLE or (following.text.lower() == "match")
@@ -82,3 +91,33 @@ def _is_node_pattern(cursor: Cursor) -> bool:
     return (first.text == "-" and second.text in ("[", "-", "->", ">", "(")) or (
         first.text == "<" and second.text in ("-", "--")
     )
+
+
+# --- `//`, which divides elsewhere -----------------------------------------------------------------
+
+_OPERAND = re.compile(r"//\s*(?:[0-9$(]|[a-z_]\w*\s*\()")
+_VALUE_BEFORE = re.compile(r"[\w)\]][ \t]*\Z")
+_VISIBLE = re.compile(r"\S")
+# A value that far before its `//` is not searched for, so that many comments cost time in proportion to their number.
+_MAX_GAP = 40
+_DIVISION_HINT = "`//` starts a comment; numbers are divided with `/`, and whole numbers with `div(a, b)`"
+
+
+def explain_division(
+    source: Source, comments: Iterable[Comment], diagnostics: tuple[Diagnostic, ...]
+) -> tuple[Diagnostic, ...]:
+    """Give the mistake that a `//` between two operands leads to a help line of its own."""
+    for comment in comments:
+        value = _VALUE_BEFORE.search(source.text, max(comment.span.start - _MAX_GAP, 0), comment.span.start)
+        if value is None or not _OPERAND.match(comment.text):
+            continue
+        # The comment hides an operand, and often the closing brace: then the mistake is found far after it.
+        hides_brace = "}" in comment.text or ")" in comment.text
+        following = _VISIBLE.search(source.text, comment.span.end)
+        last = len(source.text) if following is None else following.start()
+        for index, diagnostic in enumerate(diagnostics):
+            place = diagnostic.span.start
+            if diagnostic.is_error and value.start() < place and (hides_brace or place <= last):
+                explained = replace(diagnostic, help=_DIVISION_HINT)
+                return (*diagnostics[:index], explained, *diagnostics[index + 1 :])
+    return diagnostics

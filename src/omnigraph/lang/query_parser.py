@@ -1,9 +1,11 @@
 """The text of a `.gq` file into its tree: queries, named patterns, and a query's body without a name."""
 
+from dataclasses import replace
+
 from omnigraph.lang.block_ends import is_at_declaration, is_at_pattern
 from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError, ParseResult, decapitalize_name
 from omnigraph.lang.expression_parser import ExpressionParser
-from omnigraph.lang.foreign_words import MATCH_FORM, STATEMENT_HINTS
+from omnigraph.lang.foreign_words import MATCH_FORM, STATEMENT_HINTS, explain_division
 from omnigraph.lang.lexer import RESERVED_WORDS, Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
 from omnigraph.lang.mutation_parser import parse_mutation
@@ -84,7 +86,10 @@ def parse_queries(source: Source, *, allows_bare: bool = False) -> ParseResult[Q
     except EnoughError:
         pass
     span = Span(0, len(source.text))
-    return cursor.build_result(QueryFile(queries=tuple(queries), patterns=tuple(patterns), span=span))
+    result = cursor.build_result(QueryFile(queries=tuple(queries), patterns=tuple(patterns), span=span))
+    if result.ok:
+        return result
+    return replace(result, diagnostics=explain_division(source, result.comments, result.diagnostics))
 
 
 def _is_at_statement(cursor: Cursor) -> bool:
