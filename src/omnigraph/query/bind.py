@@ -7,6 +7,7 @@ from omnigraph.query.bind_mutation import bind_mutation
 from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
 from omnigraph.query.expr import Expr
+from omnigraph.query.inline_lets import inline_lets
 from omnigraph.query.logical_plan import BoundQuery, ReadQuery, prune_columns
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scope import declare_params
@@ -60,16 +61,18 @@ def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | N
 def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResult[BoundQuery | None]:
     findings = DiagnosticCollector()
     params = declare_params(query.params, findings)
+    read = inline_lets(read, findings)
     matched = bind_match(read.clauses, catalog, params, findings)
     # Bound even if the pattern has errors: the errors of the output are independent of them.
     output = bind_output(read, matched.scope, matched.order, findings)
-    if findings or matched.pattern is None or not output.columns:
+    pattern = matched.pattern
+    if findings or pattern is None or not output.columns:
         return StageResult(None, findings.finalize())
     notes = {annotation.name.text: annotation.text for annotation in query.annotations}
     bound = ReadQuery(
         name=query.name.text,
         params=tuple(params.declared.values()),
-        pattern=matched.pattern,
+        pattern=pattern,
         output=output.columns,
         grouping=output.grouping,
         distinct=read.distinct,

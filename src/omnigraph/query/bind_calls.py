@@ -36,7 +36,7 @@ from omnigraph.schema.values import InvalidValue, from_literal
 DEFAULT_RRF_K = 60
 # For messages; `is_foldable` decides which types an aggregate accepts.
 _NUMBERS = "numbers"
-_ARGUMENT_TYPES = {
+ARGUMENT_TYPES = {
     AggregateFunction.SUM: _NUMBERS,
     AggregateFunction.AVG: _NUMBERS,
     AggregateFunction.MIN: "numbers, String, Bool, Date or DateTime",
@@ -149,7 +149,7 @@ class CallBinder:
             return self._bind_entity_aggregate(call, fold, argument, node)
         if not is_foldable(fold, argument.type, distinct=call.distinct):
             name = "count(distinct …)" if call.distinct else function.name
-            message = f"`{name}` needs {_ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is {argument.type}"
+            message = f"`{name}` needs {ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is {argument.type}"
             self.findings.add_error("T8", node.span, message)
             return None
         return Aggregate(fold=fold, argument=argument, distinct=call.distinct, origin=call.span)
@@ -159,15 +159,16 @@ class CallBinder:
     ) -> Aggregate | None:
         if fold is not AggregateFunction.COUNT:
             message = (
-                f"`{fold.value}` needs {_ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is a whole `{argument.type}`"
+                f"`{fold.value}` needs {ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is a whole `{argument.type}`"
             )
             self.findings.add_error("T8", node.span, message, f"name a property: `{print_expr(node)}.property`")
             return None
-        if not call.distinct:
+        if not call.distinct and not argument.nullable:
             # A bound variable is never null, so counting it counts rows.
             return Aggregate(fold=fold, origin=call.span)
-        identity = Identity(variable=argument.variable, origin=argument.origin)
-        return Aggregate(fold=fold, argument=identity, distinct=True, origin=call.span)
+        # An optional variable counts where it has a row.
+        identity = Identity(variable=argument.variable, nullable=argument.nullable, origin=argument.origin)
+        return Aggregate(fold=fold, argument=identity, distinct=call.distinct, origin=call.span)
 
     # --- arguments -------------------------------------------------------------------------------
 

@@ -7,8 +7,9 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.printer import format_expr as print_expr
-from omnigraph.lang.printer import print_literal
+from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.column_names import build_column_name
 from omnigraph.query.expr import (
     Bm25,
     Const,
@@ -26,7 +27,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_aggregates, find_foreign
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
-from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
+from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
@@ -65,7 +66,7 @@ def bind_output(
 
     `appearance` are the variables of the pattern in order of appearance, which breaks ties.
     """
-    binder = ExprBinder(ReadNameResolver(scope, findings), findings)
+    binder = ExprBinder(ReadNameResolver(scope, findings), findings, scope.lifter)
     projected = _project(read.projections, binder, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
     if is_grouped:
@@ -85,9 +86,9 @@ def bind_output(
         grouping=_build_grouping(values, order) if is_grouped and not findings else None,
         rank=rank,
         order=order,
-        ties=_build_ties(values, is_grouped, read, appearance),
-        limit=_bind_count(read.limit, "limit", scope, findings),
-        offset=_bind_count(read.offset, "offset", scope, findings),
+        ties=_build_ties(values, is_grouped, read, scope, appearance),
+        limit=bind_count(read.limit, "limit", scope, findings),
+        offset=bind_count(read.offset, "offset", scope, findings),
     )
 
 
@@ -123,27 +124,6 @@ def _project(
     return tuple(projected)
 
 
-def build_column_name(node: ast.Expr) -> str:
-    """Return the name of a column without an alias: its text without `$`."""
-    match node:
-        case ast.Variable():
-            return node.name
-        case ast.PropertyRef():
-            return f"{node.variable.name}.{'@' if node.is_meta else ''}{node.name.text}"
-        case ast.BareName():
-            return node.name.text
-        case ast.Star():
-            return "*"
-        case ast.LiteralExpr():
-            return print_literal(node.value)
-        case ast.Call():
-            arguments = [build_column_name(argument) for argument in node.arguments]
-            arguments += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
-            return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(arguments)})"
-        case _:
-            return print_expr(node).replace("$", "")
-
-
 def _calls_aggregate(node: ast.Expr) -> bool:
     """Return whether a node calls an aggregate function, by its name alone."""
     # An invalid aggregate counts too: else its error would cause others, in the order keys.
@@ -170,7 +150,7 @@ def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
     """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
     values = (column.value for column in columns if column.value is not None)
     keys = {value for value in values if not find_aggregates(value)}
-    ids: set[Expr] = {Identity(variable=key.variable, origin=key.origin) for key in keys if isinstance(key, Entity)}
+    ids: set[Expr] = {build_identity(key) for key in keys if isinstance(key, Entity)}
     return keys | ids
 
 
@@ -296,7 +276,7 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
     values = {column.value for column in columns}
-    ids = {Identity(variable=v.variable, origin=v.origin) for v in values if isinstance(v, Entity)}
+    ids = {build_identity(value) for value in values if isinstance(value, Entity)}
     return aliases, frozenset(values | ids)
 
 
@@ -307,19 +287,28 @@ def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Groupin
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
 
-def _build_ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tuple[str, ...]) -> tuple[Expr, ...]:
+def _build_ties(
+    values: list[Expr], is_grouped: bool, read: ast.Read, scope: Scope, appearance: tuple[str, ...]
+) -> tuple[Expr, ...]:
     # In order of appearance: "Order is total" in the reference of the query language documents it.
     if not is_grouped and not read.distinct:
-        return tuple(Identity(variable=name, origin=read.span) for name in appearance)
+        return build_identities(appearance, scope, read.span)
     # Group keys decide the aggregates, so these break no ties.
     keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
-    return tuple(Identity(variable=k.variable, origin=k.origin) if isinstance(k, Entity) else k for k in keys)
+    return tuple(build_identity(key) if isinstance(key, Entity) else key for key in keys)
+
+
+def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Identity, ...]:
+    """Return the ids of variables, which tell matches apart."""
+    entities = (name for name in names if not isinstance(scope.find(name), ValueVariable))
+    return tuple(Identity(variable=name, nullable=scope.is_nullable(name), origin=origin) for name in entities)
 
 
 # --- limit, offset -------------------------------------------------------------------------------
 
 
-def _bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: DiagnosticCollector) -> Count | None:
+def bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: DiagnosticCollector) -> Count | None:
+    """Bind a number of rows: a literal or a parameter; None if there is none, or if it has an error."""
     if node is None:
         return None
     help_ = f"give a number, or an integer parameter: `{word} $n` with `$n: I64`"

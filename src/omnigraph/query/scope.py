@@ -6,7 +6,7 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.expression_tree import walk
+from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk, walk_deep
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
@@ -59,6 +59,14 @@ class NameResolver(Protocol):
 
     def get_type(self, type_: EntityType) -> AnyType:
         """Return the catalog entry of a node or edge type that an expression has."""
+        ...
+
+
+class BlockLifter(Protocol):
+    """Binds the blocks in expressions, each as a variable of the pattern around it."""
+
+    def lift(self, node: ast.Block) -> Expr | None:
+        """Return the value of a block; None if it has an error, which is then already reported."""
         ...
 
 
@@ -160,7 +168,8 @@ def _resolve_value_type(type_: lit.TypeExpr) -> ValueType | str:
 class Scope:
     """The scope of a block: its variables, and those of its outer blocks.
 
-    `hidden` are names that only inner blocks bind.
+    `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null, `lets` the names
+    of abbreviations, which are replaced before anything is bound.
     """
 
     catalog: Catalog
@@ -168,6 +177,9 @@ class Scope:
     variables: Mapping[str, VariableType]
     hidden: frozenset[str] = frozenset()
     outer: "Scope | None" = None
+    optional: frozenset[str] = frozenset()
+    lifter: BlockLifter | None = None
+    lets: frozenset[str] = frozenset()
 
     # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
@@ -175,6 +187,16 @@ class Scope:
         if name in self.variables:
             return self.variables[name]
         return None if self.outer is None else self.outer.find(name)
+
+    def is_let(self, name: str) -> bool:
+        """Return whether a name is an abbreviation of this or an outer block."""
+        return name in self.lets or (self.outer is not None and self.outer.is_let(name))
+
+    def is_nullable(self, name: str) -> bool:
+        """Return whether a variable may be null, because an optional block of this or an outer block binds it."""
+        if name in self.variables:
+            return name in self.optional
+        return self.outer is not None and self.outer.is_nullable(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -240,7 +262,8 @@ class ReadNameResolver:
         name = node.name.text
         allowed = NODE_IDS if isinstance(type_, NodeRef) else EDGE_IDS
         if name in allowed:
-            return Identity(variable=node.variable.name, part=MetaColumn(name), origin=node.span)
+            nullable = self.scope.is_nullable(node.variable.name)
+            return Identity(variable=node.variable.name, part=MetaColumn(name), nullable=nullable, origin=node.span)
         # The span of the name does not include the `@`.
         span = Span(node.name.span.start - 1, node.name.span.end)
         if name in ("src", "dst"):
@@ -259,7 +282,8 @@ class ReadNameResolver:
             report_unknown_property(node.name, declared, self.findings)
             return None
         variable = node.variable.name
-        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=prop.nullable, origin=node.span)
+        nullable = prop.nullable or self.scope.is_nullable(variable)
+        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=nullable, origin=node.span)
 
     def _reject_bare_name(self, node: ast.BareName) -> Expr | None:
         # Unlike a mutation, a read has no current row whose property it could be.
@@ -284,7 +308,7 @@ class ReadNameResolver:
 
     def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.hidden:
-            return "it is bound only inside a `not` block, and is not visible outside it"
+            return "it is bound only inside a block, and is not visible outside it"
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
         return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
@@ -295,7 +319,8 @@ def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable)
     properties = scope.get_type(type_).properties
     included = (p for p in properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
     fields = (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in included)
-    return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
+    nullable = scope.is_nullable(name)
+    return Entity(variable=name, type=type_, fields=tuple(fields), nullable=nullable, origin=node.span)
 
 
 def report_unknown_property(name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2") -> None:
@@ -313,48 +338,63 @@ def report_unknown_property(name: lit.Name, declared: AnyType, findings: Diagnos
 def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Variable]:
     """Yield every `$name` in these clauses and their inner blocks, parameters and `$_` included."""
     for clause in clauses:
-        match clause:
-            case ast.Binding():
-                yield clause.variable
-                for assignment in clause.filters:
-                    yield from _iter_expr_variables(assignment.value)
-            case ast.TraversalClause():
-                # A hop has no other variables than those it binds.
-                yield from find_bound_variables(clause)
-            case ast.Where():
-                yield from _iter_expr_variables(clause.predicate)
-            case ast.NotBlock():
-                yield from iter_mentioned_variables(clause.clauses)
-            case _:
-                assert_never(clause)
+        yield from find_bound_variables(clause)
+        for expr in list_clause_expressions(clause):
+            yield from iter_expr_variables(expr)
+        yield from iter_mentioned_variables(list_inner_clauses(clause))
 
 
 def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
-    """Return the variables that a clause binds, in source order."""
+    """Return the variables that a clause binds for its own block, in source order."""
     match clause:
         case ast.Binding():
             return (clause.variable,)
         case ast.TraversalClause():
             edge = () if clause.edge_variable is None else (clause.edge_variable,)
             return (clause.source, *edge, clause.target)
-        case ast.Where() | ast.NotBlock():
+        case ast.PathClause():
+            return (clause.variable, *find_bound_variables(clause.hop))
+        case ast.Each():
+            return (clause.variable,)
+        case ast.OptionalBlock():
+            return tuple(variable for inner in clause.clauses for variable in find_bound_variables(inner))
+        case ast.Either():
+            return find_alternative_variables(clause)
+        case ast.Where() | ast.NotBlock() | ast.Let():
             return ()
         case _:
             assert_never(clause)
 
 
+def find_alternative_variables(clause: ast.Either) -> tuple[ast.Variable, ...]:
+    """Return the variables that every alternative binds, in the order of the first one."""
+    bound = [
+        {variable.name: variable for inner in clauses for variable in reversed(find_bound_variables(inner))}
+        for clauses in clause.alternatives
+    ]
+    others = [set(names) for names in bound[1:]]
+    first = (variable for inner in clause.alternatives[0] for variable in find_bound_variables(inner))
+    by_name = {variable.name: variable for variable in first if variable.name != ast.ANONYMOUS}
+    return tuple(variable for name, variable in by_name.items() if all(name in names for names in others))
+
+
 def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
-    """Yield the names that the `not` blocks among these clauses bind, at any depth."""
+    """Yield the names that blocks among these clauses and in their expressions bind, at any depth."""
     for clause in clauses:
-        if isinstance(clause, ast.NotBlock):
-            for inner in clause.clauses:
-                yield from (variable.name for variable in find_bound_variables(inner))
-            yield from iter_names_bound_inside(clause.clauses)
+        inside = [list_inner_clauses(clause)]
+        for expr in list_clause_expressions(clause):
+            inside += [part.clauses for part in walk_deep(expr) if isinstance(part, ast.Block)]
+        for inner in inside:
+            yield from (variable.name for each in inner for variable in find_bound_variables(each))
+            yield from iter_names_bound_inside(inner)
 
 
-def _iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
+def iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
+    """Yield every `$name` in an expression and in the blocks inside it."""
     for part in walk(expr):
         if isinstance(part, ast.Variable):
             yield part
-        elif isinstance(part, ast.PropertyRef):
+        elif isinstance(part, ast.PropertyRef | ast.AllProperties):
             yield part.variable
+        elif isinstance(part, ast.Block):
+            yield from iter_mentioned_variables(part.clauses)

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
+from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import mask_missing, to_stored_type
+from omnigraph.engine.value_store import evaluate_bound, mask_missing, to_stored_type
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
@@ -125,7 +126,7 @@ class Frame:
                 scores = self.scores.get(expr)
                 if scores is not None:
                     return scores.take(at)
-                return score_rows(self.context, expr, self.types[variable], at)
+                return evaluate_bound(at, lambda bound: score_rows(self.context, expr, self.types[variable], bound))
             case _:
                 return self.evaluate_stored(expr, rows)
 
@@ -216,7 +217,7 @@ class ScoreColumn:
 
 def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext) -> Frame:
     """Build the frame of a query's matches."""
-    return Frame(bindings, {name: type_.name for name, type_ in query.pattern.types.items()}, context)
+    return Frame(bindings, {name: get_type_name(type_) for name, type_ in query.pattern.types.items()}, context)
 
 
 def find_ranked_variable(rank: Rank) -> str:
