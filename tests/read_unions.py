@@ -18,7 +18,7 @@ from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import Catalog
 from read_worlds import TypeSpec, World
 
-BOUNDS = ("", "", "{1,2}", "{1,3}", "{2,3}", "{1,*}", "{0,2}", "{0,*}", "{2,*}", "{1,64}", "{0,1}")
+BOUNDS = ("", "", "", "", "", "{1,2}", "{1,3}", "{2,3}", "{1,*}", "{0,2}", "{0,*}", "{2,*}", "{1,64}", "{0,1}")
 
 
 @dataclass(frozen=True)
