@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.operators.cut_off import CutOff
+from omnigraph.engine.cut_off import CutOff
 from omnigraph.engine.physical_plan import Link
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.operators.cut_off import CutOff
+from omnigraph.engine.cut_off import CutOff
 from omnigraph.engine.operators.distinct import deduplicate
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget
@@ -176,7 +176,7 @@ class _BfsSearch:
         self._reached.add(pairs)
 
     def _detect_cut_off(self, level: "_ReachedPairs", distance: int) -> None:
-        """Note whether the last level has a neighbour that was not reached; the first one found is enough."""
+        """Record whether the last level has a neighbour that was not reached; the first one found is enough."""
         cut_off = self._cut_off
         if cut_off is None or not cut_off.is_open or not level.count:
             return
