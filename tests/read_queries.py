@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from block_queries import Blocks
 from omnigraph.query.expr import EdgeRef, EntityType
 from read_unions import union_writer
+from read_walks import write_conditions, write_path
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
 
 T = TypeVar("T")
@@ -96,13 +97,14 @@ class _Scope:
 
     nodes: dict[str, TypeSpec] = field(default_factory=dict)
     edges: dict[str, TypeSpec] = field(default_factory=dict)
+    walks: list[str] = field(default_factory=list)
 
     @property
     def all(self) -> dict[str, TypeSpec]:
         return {**self.nodes, **self.edges}
 
     def inner(self) -> "_Scope":
-        return _Scope(dict(self.nodes), dict(self.edges))
+        return _Scope(dict(self.nodes), dict(self.edges), list(self.walks))
 
 
 class _Writer:
@@ -242,7 +244,13 @@ class _Writer:
         left, right = (start, end) if self.chance(2) else (end, start)
         if left == "$_":
             left, right = right, left
-        return [f"{left} {self.edge_text(scope, edge)} {right}", *clauses]
+        if edge.source == edge.target and self.chance(6):
+            walk = next(self.fresh)
+            scope.walks.append(walk)
+            return [write_path(self.random, edge, _edge_name(edge), walk, (left, right), there), *clauses]
+        text = self.edge_text(scope, edge)
+        conditions = write_conditions(self.random, edge, there) if edge.source == edge.target else ""
+        return [f"{left} {text} {right}{conditions if self.chance(3) else ''}", *clauses]
 
     def edge_text(self, scope: _Scope, edge: TypeSpec) -> str:
         name = f'"{edge.name}"' if edge.name == "In" else self.pick((edge.name, edge.name[0].lower() + edge.name[1:]))
@@ -444,6 +452,8 @@ class _Writer:
         return f"return {{ {_shown(columns)} }} {_order([rank, *further])} limit {self.pick((1, 2, 5, 100))}"
 
     def any_value(self, scope: _Scope) -> str:
+        if scope.walks and self.chance(3):
+            return f"length({self.pick(scope.walks)})"
         variable = self.pick(list(scope.all))
         spec = scope.all[variable]
         if spec.properties and self.chance(2):
@@ -468,6 +478,9 @@ class _Writer:
         scalar = [name for name in spec.properties if BY_NAME[name].is_scalar]
         numbers = [name for name in scalar if name in TAME or (name in ("big", "u") and self.chance(4))]
         forms = ["count(*)", f"count({variable})", f"count(distinct {variable})"]
+        if scope.walks and self.chance(2):
+            walk = self.pick(scope.walks)
+            forms = [f"count({walk})", f"count(distinct {walk})", f"max(length({walk}))", f"sum(length({walk}))"]
         if scalar:
             forms += [f"{fold}({variable}.{self.pick(scalar)})" for fold in ("min", "max", "count")]
             forms.append(f"count(distinct {variable}.{self.pick(scalar)})")
@@ -513,6 +526,10 @@ def _fits(type_: str, value: Any) -> bool:
     if type_ == "F64":
         return isinstance(value, float) or abs(value) <= 2**53
     return True
+
+
+def _edge_name(edge: TypeSpec) -> str:
+    return f'"{edge.name}"' if edge.name == "In" else edge.name
 
 
 def _is_edge(type_: EntityType) -> bool:

@@ -23,10 +23,12 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     EntityType,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
@@ -38,12 +40,17 @@ from omnigraph.query.expr import (
     Or,
     ParamRef,
     Prop,
+    RecordExpr,
+    RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
 )
 from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
@@ -51,6 +58,8 @@ from reference_blocks import add_blocks
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 from reference_unions import follows_members, is_within, union_records
+from reference_values import evaluate
+from reference_walks import Walk, Way, find_way, is_walk, list_walks, read_walk, show_walk
 
 T = TypeVar("T")
 Record: TypeAlias = Mapping[str, Any]
@@ -116,6 +125,7 @@ class _Reader:
         self.query, self.graph, self.params = query, graph, params
         self.tries_left = most_tried
         self.scores: dict[Expr, dict[str, float]] = {}
+        self.walks: dict[int, dict[tuple[str, str], list[Walk]]] = {}
         self.is_condition = False
 
     def answer(self) -> Answer:
@@ -142,7 +152,11 @@ class _Reader:
 
         A condition is tested as soon as the last of its variables is bound.
         """
-        own = list(pattern.own_types.items())
+        own = [*pattern.own_types.items()]
+        ends = {name for name, _ in own} | outside.keys()
+        for hop in pattern.hops:
+            if hop.walk is not None and {hop.source, hop.target} <= ends:
+                own.append((hop.walk.variable, hop.walk.type))
         conditions = list(self._conditions(pattern))
         known = set(outside)
         stages = [self._decidable(conditions, known)]
@@ -160,7 +174,8 @@ class _Reader:
                 yield from add_blocks(self, pattern, match, conditions)
                 return
             name, type_ = own[bound]
-            for record in self.graph.records(type_):
+            records = self._walks(pattern, name, match) if isinstance(type_, WalkOf) else self.graph.records(type_)
+            for record in records:
                 yield from extend({**match, name: record}, bound + 1)
 
         yield from extend(outside, 0)
@@ -173,6 +188,8 @@ class _Reader:
         for predicate in filters:
             yield set(find_variables(predicate)), self._is_true(predicate)
         for hop in pattern.hops:
+            if hop.walk is not None:  # its walks are listed between ends that are bound
+                continue
             names = {hop.source, hop.target} | ({hop.edge_variable} if hop.edge_variable else set())
             yield names, self._follows(hop)
 
@@ -211,19 +228,49 @@ class _Reader:
 
         return holds
 
+    def _way(self, hop: Hop) -> Way:
+        nodes, edges = self.graph.nodes.get(hop.edge.source, ()), self.graph.edges.get(hop.edge.name, ())
+        return find_way(hop, nodes, edges, self.condition)
+
+    def add_walks(self, pattern: Pattern, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows with the walks between ends that only alternatives bind."""
+        for hop in pattern.hops:
+            walk = hop.walk
+            if walk is not None:
+                late = [row for row in rows if walk.variable not in row]
+                found = [
+                    {**row, walk.variable: each} for row in late for each in self._walks(pattern, walk.variable, row)
+                ]
+                rows = [row for row in rows if walk.variable in row] + found
+        return rows
+
+    def _walks(self, pattern: Pattern, name: str, match: Match) -> Sequence[Any]:
+        hop = next(hop for hop in pattern.hops if hop.walk is not None and hop.walk.variable == name)
+        if id(hop) not in self.walks:
+            weight = None if hop.walk is None else hop.walk.weight
+            nodes = self.graph.nodes.get(hop.edge.source, ())
+            self.walks[id(hop)] = list_walks(
+                hop, self._way(hop), nodes, lambda edge: 0 if weight is None else self.value(weight, {ROW: edge})
+            )
+        return self.walks[id(hop)].get(_ids(match, hop.source, hop.target), [])
+
     def distances(self, hop: Hop) -> dict[tuple[str, str], int]:
         """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""
         steps: dict[str, set[str]] = {}
-        for edge in self.graph.edges.get(hop.edge.name, ()):
+        way = self._way(hop)
+        for edge in way.edges:
             if hop.direction is not HopDirection.IN:
                 steps.setdefault(edge["@src"], set()).add(edge["@dst"])
             if hop.direction is not HopDirection.OUT:
                 steps.setdefault(edge["@dst"], set()).add(edge["@src"])
         found: dict[tuple[str, str], int] = {}
         for start in steps:
-            found.update({(start, node): distance for node, distance in _reached(steps, start).items()})
+            # A node that may not be inside of a walk leads nowhere, unless the walk starts there.
+            inner = {node: steps[node] for node in steps if node in way.inner or not hop.through}
+            own = {**inner, start: steps[start]}
+            found.update({(start, node): distance for node, distance in _reached(own, start).items()})
             if hop.direction is HopDirection.BOTH:
-                found[start, start] = _undirected_cycle(steps, start)
+                found[start, start] = _undirected_cycle(own, start)
         return found
 
     # --- values ------------------------------------------------------------------------------------
@@ -237,6 +284,8 @@ class _Reader:
                 return self.params[expr.name]
             case Now():
                 return NOW
+            case ValueRef() if is_walk(expr):
+                return show_walk(match[expr.variable])
             case ValueRef():
                 return match[expr.variable]
             case Prop() | Identity() | Entity() if match[expr.variable] is None:
@@ -252,6 +301,11 @@ class _Reader:
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
                 return shown | {prop.name: _as_type(record.get(prop.name), prop) for prop in expr.fields}
+            case FieldRef(operand=ValueRef() as walk) if is_walk(walk):
+                return read_walk(match[walk.variable], expr)
+            case FieldRef():
+                owner = self.value(expr.operand, match)
+                return None if owner is None else owner.get(expr.name)
             case IsNull():
                 return (self.value(expr.operand, match) is None) != expr.negated
             case Not():
@@ -277,8 +331,8 @@ class _Reader:
                 edits = None if expr.edits is None else self.value(expr.edits, match)
                 found = lambda text, query: text_matches(expr.mode, text, query, edits)  # noqa: E731 - as above
                 return self._of_both(found, expr.prop, expr.query, match)
-            case Nearest() | Bm25():
-                return self._score(expr).get(match[expr.prop.variable]["@id"])
+            case Nearest() | Bm25() | Distance() | Snippet() | FieldRef() | RecordsParam():
+                return evaluate(self, expr, match)
             case Rrf():
                 return self._score(expr).get(match[expr.first.prop.variable]["@id"])
             case Computed():
@@ -294,6 +348,8 @@ class _Reader:
                     if self.condition(condition, match) is True:
                         return self.value(value, match)
                 return self.value(expr.otherwise, match)
+            case RecordExpr():
+                return {name: self.value(item, match) for name, item in expr.items}
             case Aggregate():
                 return match[_GROUP][expr]
 
@@ -310,7 +366,7 @@ class _Reader:
 
     # --- ranks -------------------------------------------------------------------------------------
 
-    def _score(self, expr: Nearest | Bm25 | Rrf) -> dict[str, float]:
+    def _score(self, expr: Rrf) -> dict[str, float]:
         if expr not in self.scores:
             self.scores[expr] = self.rank(expr, list(self.matches(self.query.pattern, {})))
         return self.scores[expr]
@@ -420,6 +476,8 @@ def _undirected_cycle(steps: Mapping[T, set[T]], start: T) -> int:
         return 1
     lengths = []
     for first in steps[start]:
+        if first not in steps:  # it may not be inside of a walk
+            continue
         without = {**steps, first: steps[first] - {start}, start: steps[start] - {first}}
         if start in (back := _reached(without, first)):
             lengths.append(1 + back[start])
@@ -467,6 +525,8 @@ def _all(truths: Iterable[bool | None]) -> bool | None:
 
 def _identity(value: Any) -> Any:
     """What tells a value from others: of a whole node or edge, its id, and its type if it may have several."""
+    if isinstance(value, Mapping) and "id" not in value:  # a walk
+        return repr(value)
     return (value.get("@type"), value["id"]) if isinstance(value, Mapping) else value
 
 

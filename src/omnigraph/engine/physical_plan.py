@@ -14,6 +14,7 @@ from typing import TypeAlias
 from omnigraph.query.expr import EdgeRef, Expr, ExprType, NodeRef, Op
 from omnigraph.query.logical_plan import HopDirection, ValueBlock
 from omnigraph.query.union_types import list_members, unite_nodes
+from omnigraph.query.walk_plan import WalkBinding
 
 # In the types of a plan, the type of a variable that is bound to a value instead of a row. No type can have this name.
 VALUE_TYPE = "#value"
@@ -75,6 +76,15 @@ class Link:
     """Whether each of several parallel edges is a separate match."""
     filters: tuple[Expr, ...] = ()
     """Predicates that read only the edge variable."""
+    along: tuple[Expr, ...] = ()
+    """Conditions on every edge of the way."""
+    through: tuple[Expr, ...] = ()
+    """Conditions on every node of the way but its ends."""
+    walk: WalkBinding | None = None
+    """The walks that are found; their variable is bound if `binds_walk`."""
+    binds_walk: bool = False
+    is_backward: bool = False
+    """Whether the near end is the end of the hop's walks, not their start."""
     # None unless a later step or the output needs the edge.
     edge_variable: str | None = None
     access: EdgeAccessMode = EdgeAccessMode.CSR
@@ -98,6 +108,11 @@ class Link:
         ends = {end for member in self.members for end in (member.source, member.target)}
         name = unite_nodes({*ends, *list_members(self.near), *list_members(self.far)}).name
         return name, name
+
+    @property
+    def loads_edges(self) -> bool:
+        """Whether the lists of the hop have its edges, if only to test them."""
+        return self.reads_edges or bool(self.along)
 
     @property
     def reads_edges(self) -> bool:

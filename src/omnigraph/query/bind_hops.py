@@ -1,12 +1,13 @@
 """Build the hops of a pattern from what inference found, and the conditions on the types of variables."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from omnigraph.query.expr import Const, Expr, In, NodeRef
 from omnigraph.query.logical_plan import Hop, HopDirection, HopMember
 from omnigraph.query.pattern_scope import NodeDraft, ResolvedHop, build_edge_ref
 from omnigraph.query.scope import Scope, VariableType
 from omnigraph.query.union_types import TYPE_COLUMN, NodeUnion, build_meta_value, unite_edges
+from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import ListOf, Scalar
 
 
@@ -20,14 +21,24 @@ def build_type_filter(node: NodeDraft, type_: VariableType | None) -> Expr | Non
     return In(element=build_meta_value(node.variable, TYPE_COLUMN, span), collection=collection, origin=span)
 
 
-def build_hop(drafted: ResolvedHop, scope: Scope) -> Hop:
+@dataclass(frozen=True, slots=True)
+class BoundWay:
+    """The conditions of a hop and its walk; `filters` are conditions on the edge of an edge variable."""
+
+    filters: tuple[Expr, ...] = ()
+    along: tuple[Expr, ...] = ()
+    through: tuple[Expr, ...] = ()
+    walk: WalkBinding | None = None
+
+
+def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
     """Build a hop between variables whose types the scope knows; a single edge type needs no members."""
     hop = drafted.hop
     bounds = hop.clause.bounds
     source, target = scope.find(hop.source), scope.find(hop.target)
     # Both are nodes: the binder has reported everything else.
     assert isinstance(source, NodeRef) and isinstance(target, NodeRef)  # noqa: S101, PT018
-    members = _list_hop_members(drafted)
+    members = list_hop_members(drafted)
     edge = unite_edges(member.edge for member in members)
     built = Hop(
         edge=edge,
@@ -39,12 +50,17 @@ def build_hop(drafted: ResolvedHop, scope: Scope) -> Hop:
         high=1 if bounds is None else bounds.high,
         members=members,
         ends=(source, target),
+        # A condition on the edge of an edge variable is a filter of it, which an index may answer.
+        filters=way.filters,
+        along=way.along,
+        through=way.through,
+        walk=way.walk,
         origin=hop.clause.span,
     )
     return _simplify_members(built)
 
 
-def _list_hop_members(drafted: ResolvedHop) -> tuple[HopMember, ...]:
+def list_hop_members(drafted: ResolvedHop) -> tuple[HopMember, ...]:
     hop = drafted.hop
     if hop.is_multi:
         direction = HopDirection.BOTH if hop.clause.is_undirected else HopDirection.OUT

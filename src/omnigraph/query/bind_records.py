@@ -56,7 +56,8 @@ def bind_field(
     owner = operand.type
     match owner:
         case RecordOf() if not is_meta:
-            type_ = owner.find_field(name.text)
+            # Not those of a walk that are calculated: these have functions.
+            type_ = dict(owner.fields).get(name.text)
             if type_ is None:
                 names = [field for field, _ in owner.fields]
                 help_ = findings.suggest_closest(name.text, names) or f"it has {join_words(names)}"

@@ -17,11 +17,15 @@ from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
     ArrayOf,
+    Bm25,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
     ExprType,
     Identity,
+    IsNull,
+    Nearest,
     NodeRef,
     Parameter,
     ParamRef,
@@ -32,12 +36,15 @@ from omnigraph.query.expr import (
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
-from omnigraph.query.mutation_plan import MutationQuery
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.union_types import list_identities
+from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
+# So do the names of the positions of `each` elements in their lists.
+POSITION_PREFIX = f"{GENERATED_PREFIX}position of "
 # A documented limit of the query language: the upper bound of a hop such as `knows{1,64}`, unless it has none.
 MAX_HOPS = 64
 
@@ -89,6 +96,9 @@ class Hop:
 
     With `members`, a hop follows several edge types, or one whose ends are not exactly the types of its variables;
     `ends` are then these types. Over several edges, the nodes on the way may have any type that a member connects.
+
+    `along` are conditions on every edge and `through` on every node but the ends; both read the properties of `ROW`.
+    With a `walk`, there is a match for each walk that it is bound to.
     """
 
     edge: EdgeRef
@@ -102,9 +112,17 @@ class Hop:
     columns: tuple[str, ...] = ()
     members: tuple[HopMember, ...] = ()
     ends: tuple[NodeRef, NodeRef] | None = None
+    along: tuple[Expr, ...] = ()
+    through: tuple[Expr, ...] = ()
+    walk: WalkBinding | None = None
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        for expr in (*self.along, *self.through):
+            require(is_predicate(expr), "a condition on the way is a predicate")
+            require(set(find_variables(expr)) <= {ROW}, "a condition on the way reads one edge or node")
+        if self.walk is not None:
+            require(self.edge_variable is None, "a path has no edge variable")
         require(0 <= self.low <= MAX_HOPS, f"lower bound {self.low}")
         if self.high is not None:
             require(max(self.low, 1) <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
@@ -358,8 +376,9 @@ class Pattern:
 
     @property
     def row_types(self) -> dict[str, ExprType]:
-        """The types of all variables in which two matches can differ: also elements of lists and their positions."""
+        """The types of all variables in which two matches can differ: also walks, elements of lists, their positions."""
         types = self.entity_types
+        types.update({hop.walk.variable: hop.walk.type for hop in self.hops if hop.walk is not None})
         for block in self.blocks:
             if isinstance(block, OptionalMatch):
                 types.update(block.pattern.row_types)
@@ -558,7 +577,14 @@ class ReadQuery:
         require(all(part is None for part in foreign), "neither an aggregate nor a group key")
 
 
-BoundQuery: TypeAlias = ReadQuery | MutationQuery
+def require_scores(pattern: Pattern, order: Iterable[OrderTerm]) -> Pattern:
+    """Return the pattern without matches that have no value of a sort key that is a distance or a score.
+
+    A rank leaves them out too: without a vector or a match, a row is neither near nor far.
+    """
+    keys = [term.value for term in order if isinstance(term.value, Distance | Nearest | Bm25) and term.value.nullable]
+    guards = tuple(IsNull(operand=key, negated=True, origin=key.origin) for key in keys)
+    return replace(pattern, filters=(*pattern.filters, *guards)) if guards else pattern
 
 
 # --- patterns ------------------------------------------------------------------------------------
@@ -570,6 +596,9 @@ def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
         yield from node.filters
     for hop in pattern.hops:
         yield from hop.filters
+        yield from (*hop.along, *hop.through)
+        if hop.walk is not None and hop.walk.weight is not None:
+            yield hop.walk.weight
     yield from pattern.filters
     for block in pattern.blocks:
         yield from get_block_exprs(block)
@@ -594,9 +623,11 @@ def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None
     """
     types = pattern.types
     edge_variables = sum(hop.edge_variable is not None for hop in pattern.hops)
+    walk_variables = sum(hop.walk is not None for hop in pattern.hops)
     in_blocks = sum(len(get_bound_types(block)) for block in pattern.blocks)
     # `types` is a dict: a variable that is bound twice makes it smaller.
-    require(len(types) == len(pattern.nodes) + edge_variables + in_blocks, "a variable is bound twice")
+    count = len(pattern.nodes) + edge_variables + walk_variables + in_blocks
+    require(len(types) == count, "a variable is bound twice")
     require(not types.keys() & outer_types.keys(), "a variable of an outer block is bound again")
     bound = {**outer_types, **types}
     for hop in pattern.hops:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import EdgeRef, NodeRef
+from omnigraph.query.expr import EdgeRef, NodeRef, WalkOf
 from omnigraph.query.infer import HopDraft, HopReading, TypeInference
 from omnigraph.query.logical_plan import MAX_HOPS
-from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, VariableType
+from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, ValueVariable, VariableType
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector
@@ -31,6 +31,15 @@ class ResolvedHop:
     hop: HopDraft
     edge_variable: str | None
     readings: tuple[HopReading, ...]
+    path: "PathDraft | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathDraft:
+    """The clause of a path and the name of its variable; None if the name clashes, which is already reported."""
+
+    clause: ast.PathClause
+    variable: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,8 @@ class _BoundNames:
 
     order: dict[str, Span] = field(default_factory=dict)
     edges: dict[str, VariableType] = field(default_factory=dict)
+    # Variables of paths; their types are known once their hops are bound.
+    walks: dict[str, VariableType] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     lets: set[str] = field(default_factory=set)
 
@@ -72,12 +83,17 @@ class BlockDrafter:
         bound = _BoundNames(lets={clause.variable.name for clause in clauses if isinstance(clause, ast.Let)})
         nodes: list[NodeDraft] = []
         hops: list[tuple[HopDraft, str | None]] = []
+        paths: dict[int, PathDraft] = {}
         for clause in clauses:
             if isinstance(clause, ast.Binding):
                 name = self._bind_node(clause.variable, bound, outer)
                 nodes.append(NodeDraft(clause, name, self._find_node_types(clause.types)))
             elif isinstance(clause, ast.TraversalClause):
                 hops.append(self._draft_hop(clause, bound, outer))
+            elif isinstance(clause, ast.PathClause):
+                # Before its hop: variables are ordered by their position in the text.
+                paths[len(hops)] = PathDraft(clause, self._bind_walk(clause, bound, outer))
+                hops.append(self._draft_hop(clause.hop, bound, outer, path=clause))
         # Types are inferred after all clauses are collected, because their order has no meaning.
         ends = [name for hop, _ in hops for name in (hop.source, hop.target)]
         choices = self._collect_bound_types(nodes, ends, bound, outer)
@@ -86,7 +102,7 @@ class BlockDrafter:
         inference = TypeInference(self.findings, choices, bound.broken)
         inference.run([hop for hop, _ in hops])
         resolved = tuple(
-            ResolvedHop(hop, variable, inference.find_readings(hop, index))
+            ResolvedHop(hop, variable, inference.find_readings(hop, index), paths.get(index))
             for index, (hop, variable) in enumerate(hops)
         )
         return BlockDraft(
@@ -107,6 +123,11 @@ class BlockDrafter:
             self.findings.add_error("T6", variable.span, message, help_)
             return self._add_clash(bound)
         outer_type = None if outer is None else outer.find(variable.name)
+        if variable.name in bound.walks or _is_walk(outer_type):
+            message = f"`${variable.name}` is a path, so it can't be an end of a hop"
+            help_ = "its ends are the variables of its hop; its nodes are `nodes($w)`"
+            self.findings.add_error("T6", variable.span, message, help_.replace("$w", f"${variable.name}"))
+            return self._add_clash(bound)
         if variable.name in bound.edges or isinstance(outer_type, EdgeRef):
             help_ = "give the node variable another name; the ends of an edge are `@src` and `@dst`"
             self.findings.add_error("Q003", variable.span, f"`${variable.name}` is an edge variable, not a node", help_)
@@ -138,6 +159,25 @@ class BlockDrafter:
             return None
         bound.order[name] = variable.span
         bound.edges[name] = type_
+        return name
+
+    def _bind_walk(self, clause: ast.PathClause, bound: _BoundNames, outer: Scope | None) -> str | None:
+        variable = clause.variable
+        name = variable.name
+        if name == ast.ANONYMOUS:
+            name = self._bind_anonymous(variable, bound)
+            bound.walks[name] = BROKEN
+            return name
+        if self._is_param(variable, bound):
+            return None
+        is_taken = name in bound.order or name in bound.broken or (outer is not None and outer.find(name) is not None)
+        # The ends of the hop come after it in the text, and a path can't be one of them.
+        if is_taken or name in (clause.hop.source.name, clause.hop.target.name):
+            message = f"`${name}` is already a variable, so it can't name this path"
+            self.findings.add_error("Q003", variable.span, message, "give each path a different name")
+            return None
+        bound.order[name] = variable.span
+        bound.walks[name] = BROKEN
         return name
 
     def _is_param(self, variable: ast.Variable, bound: _BoundNames) -> bool:
@@ -227,14 +267,21 @@ class BlockDrafter:
     # --- hops ------------------------------------------------------------------------------------
 
     def _draft_hop(
-        self, clause: ast.TraversalClause, bound: _BoundNames, outer: Scope | None
+        self,
+        clause: ast.TraversalClause,
+        bound: _BoundNames,
+        outer: Scope | None,
+        *,
+        path: ast.PathClause | None = None,
     ) -> tuple[HopDraft, str | None]:
         source = self._bind_node(clause.source, bound, outer)
         edges = self._find_edges(clause)
         # The type of the edge variable of a hop of several edge types is known only after inference.
         type_: VariableType = build_edge_ref(edges[0]) if edges else BROKEN
         edge_variable = self._bind_edge_variable(clause, bound, outer, type_)
-        is_reported = not (self._check_shape(clause) and self._check_ends(clause, edges))
+        is_reported = not (
+            self._check_shape(clause) and self._check_ends(clause, edges) and self._check_path(path, edges)
+        )
         # After the edge variable: variables are numbered and ordered by their position in the text.
         target = self._bind_node(clause.target, bound, outer)
         hop = HopDraft(clause=clause, source=source, target=target, edges=edges, is_reported=is_reported)
@@ -272,6 +319,41 @@ class BlockDrafter:
             self.findings.add_error("T23", variable.span, message, "drop the bounds or the edge variable")
         return len(self.findings) == before
 
+    def _check_path(self, path: ast.PathClause | None, edges: tuple[EdgeType, ...]) -> bool:
+        """Check the shape of a path: its bounds, its weight, and that its nodes have one type."""
+        if path is None:
+            return True
+        before = len(self.findings)
+        hop, kind = path.hop, path.kind
+        bounds = hop.bounds
+        if hop.edge_variable is not None:
+            message = f"`${hop.edge_variable.name}` stands for one edge, but a path has several"
+            self.findings.add_error(
+                "T23", hop.edge_variable.span, message, f"its edges are `edges(${path.variable.name})`"
+            )
+        if kind is ast.PathKind.PATH and bounds is not None and bounds.high is None:
+            help_ = f"give one, `{{{bounds.low},4}}`, or write `shortest ${path.variable.name} = …`"
+            self.findings.add_error("T15", bounds.span, "a `path` lists all walks, so it needs an upper bound", help_)
+        if kind is ast.PathKind.CHEAPEST and path.weight is None:
+            edge_text = hop.edge.text
+            message = "a `cheapest` path needs the weight of an edge"
+            help_ = f"write it after the hop: `$a {edge_text}{{1,*}} $b by {{ weight }}`"
+            self.findings.add_error("T15", hop.span, message, help_)
+        if kind is not ast.PathKind.CHEAPEST and path.weight is not None:
+            message = f"a `{kind.value}` path has no weights"
+            self.findings.add_error("T15", path.weight.span, message, "drop `by`, or write `cheapest`")
+        if kind is ast.PathKind.CHEAPEST and bounds is not None and bounds.low > 1:
+            message = f"a `cheapest` path has at least 0 or 1 edges, not {bounds.low}"
+            self.findings.add_error("T15", bounds.span, message, "filter by `length(…)`, or write `path`")
+        # Of several edge types, the nodes have a union of types.
+        if len(hop.edges) == 1 and edges and edges[0].source != edges[0].target and bounds is None:
+            edge = edges[0]
+            message = (
+                f"`{hop.edge.text}` runs from `{edge.source}` to `{edge.target}`, so it can't be followed by a path"
+            )
+            self.findings.add_error("T15", hop.edge.span, message, "use a hop: a path has nodes of one type")
+        return len(self.findings) == before
+
     def _check_ends(self, clause: ast.TraversalClause, edges: tuple[EdgeType, ...]) -> bool:
         # Edges between nodes of one type can be followed several times, and in both directions. Of several edge types,
         # each is followed where it fits.
@@ -290,6 +372,10 @@ class BlockDrafter:
             self.findings.add_error("T15", clause.bounds.span, message, "drop the bounds")
             return False
         return True
+
+
+def _is_walk(type_: VariableType | None) -> bool:
+    return isinstance(type_, ValueVariable) and isinstance(type_.type, WalkOf)
 
 
 def as_written(edge: str) -> str:
@@ -321,7 +407,7 @@ def _collect_types(
         choices = inference.choices.get(name, frozenset())
         if name in edge_types:
             types[name] = edge_types[name]
-        elif name in inference.broken or not choices:
+        elif name in bound.walks or name in inference.broken or not choices:
             types[name] = BROKEN
         else:
             types[name] = unite_nodes(choices)

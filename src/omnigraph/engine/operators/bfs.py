@@ -44,12 +44,14 @@ def run_bfs(
     budget: Budget,
     *,
     is_directed: bool = True,
+    inner: NDArray[np.bool_] | None = None,
     cells: int = MAX_CELLS,
     cut_off: CutOff | None = None,
 ) -> AdjacencyLists:
     """Return, for distinct ascending `sources`, the nodes whose distance is within the bounds.
 
     With a lower bound of 0, each source also reaches itself. `cut_off` notes whether the upper bound left nodes out.
+    `inner` are the nodes that a walk may lead through; None for all. Its ends may be any.
     """
     type_: _DistanceType = np.dtype(np.int32)
     if bounds[1] <= _MAX_BYTE_DISTANCE:
@@ -63,7 +65,7 @@ def run_bfs(
         nbytes = len(part) * size * (type_.itemsize if is_directed else type_.itemsize + 4)
         budget.claim(nbytes, _BUDGET_LABEL)
         try:
-            search = _BfsSearch(lists, part, size, budget, type_, cut_off)
+            search = _BfsSearch(lists, part, size, budget, type_, cut_off, inner)
             pairs = search.search_directed(*bounds) if is_directed else search.search_undirected(*bounds)
         finally:
             budget.release(nbytes)
@@ -94,11 +96,13 @@ class _BfsSearch:
         budget: Budget,
         type_: _DistanceType,
         cut_off: CutOff | None,
+        inner: NDArray[np.bool_] | None = None,
     ) -> None:
         self.lists = lists
         self.sources = sources.astype(np.int64)
         self.size = size
         self.budget = budget
+        self.inner = inner
         self.source_pairs = np.arange(len(sources)) * size + self.sources
         # By pair; 0 means that the pair was not reached yet.
         self.distance: NDArray[np.uint8] | NDArray[np.int32] = np.zeros(len(sources) * size, type_)
@@ -193,7 +197,11 @@ class _BfsSearch:
     ) -> None:
         """Record a cycle where a node is reached from another branch than its own; the source itself has none."""
         numbers, nodes = np.divmod(reached, self.size)
-        closed = numbers[(branch[reached] != branch_of_step) & (nodes != self.sources[numbers])]
+        is_closed = (branch[reached] != branch_of_step) & (nodes != self.sources[numbers])
+        if self.inner is not None:
+            # The cycle leads through the node where its branches meet.
+            is_closed &= self.inner[nodes]
+        closed = numbers[is_closed]
         cycle[closed] = np.minimum(cycle[closed], length)
 
     def _iter_step(self, frontier: NDArray[np.int64]) -> Generator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -225,7 +233,9 @@ class _BfsSearch:
     def _list_level(self, level: "_ReachedPairs", distance: int) -> NDArray[np.int64]:
         """Return the distinct pairs of a level, the frontier of the next step."""
         pairs = level.deduplicate()
-        return np.flatnonzero(self.distance == distance) if pairs is None else pairs
+        pairs = np.flatnonzero(self.distance == distance) if pairs is None else pairs
+        # A walk that goes on leads through these nodes.
+        return pairs if self.inner is None else pairs[self.inner[pairs % self.size]]
 
     def _select_within(self, low: int, high: int) -> NDArray[np.int64]:
         """Return the pairs whose distance is within the bounds, ascending."""

@@ -14,7 +14,13 @@ from omnigraph.engine.operators.bfs import run_bfs
 from omnigraph.engine.operators.bitset_bfs import BitsetBfs, estimate_bitset_bytes, is_dense
 from omnigraph.engine.operators.distinct import deduplicate
 from omnigraph.engine.operators.filter import evaluate_filters, find_rows
-from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, GatheredEdges, build_lists, merge_directions
+from omnigraph.engine.operators.neighbour_lists import (
+    AdjacencyLists,
+    GatheredEdges,
+    build_lists,
+    filter_lists,
+    merge_directions,
+)
 from omnigraph.engine.operators.union_edges import (
     convert_lists,
     convert_positions,
@@ -52,6 +58,7 @@ class EdgeAccess:
         self._reversed: EdgeAccess | None = None
         self._edge_mask: NDArray[np.bool_] | None = None
         self._bitset: BitsetBfs | None = None
+        self._inner: NDArray[np.bool_] | None = None
         # Shared by all searches of the hop, in both directions: noticed once, it is not looked for again.
         self._cut_off = context.get_cut_off(link)
         self.is_indexed = link.access is EdgeAccessMode.INDEXED
@@ -105,9 +112,17 @@ class EdgeAccess:
                 (self.link.low, self._high),
                 self._context.budget,
                 is_directed=self.link.direction is not HopDirection.BOTH,
+                inner=self._get_inner(),
                 cut_off=self._cut_off,
             )
         return convert_lists(reached, self.link, self._context)
+
+    def _get_inner(self) -> NDArray[np.bool_] | None:
+        """Return which nodes may be inside of a walk; None for all."""
+        if self._inner is None and self.link.through:
+            self._inner = np.zeros(self.space_size, np.bool_)
+            self._inner[find_rows(self.link.through, self.link.space[0], None, self._context)] = True
+        return self._inner
 
     def count_reached(self, sources: Positions, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
         """Return how many nodes of the mask each source reaches over several edges, or None if listing is as fast."""
@@ -118,7 +133,8 @@ class EdgeAccess:
 
     def _get_bitset(self, sources: int) -> BitsetBfs | None:
         """Return the adjacency as bitsets if the graph is dense enough for searches from this number of sources."""
-        if self._bitset is None and self.link.is_multi and not self.is_indexed:
+        # Bitsets union whole lists, so they can't leave out nodes on the way.
+        if self._bitset is None and self.link.is_multi and not self.is_indexed and not self.link.through:
             is_directed = self.link.direction is not HopDirection.BOTH
             budget = self._context.budget
             if is_dense(self.get_all_lists(), self.space_size, sources, self._high, is_directed=is_directed):
@@ -172,7 +188,7 @@ class EdgeAccess:
 
     def list_ends(self) -> list[tuple[Positions, Positions]]:
         """Return the near and far ends of every edge that passes, in each direction of the hop, from the adjacency."""
-        edges = find_rows(self.link.filters, self.link.edge, None, self._context)
+        edges = find_rows((*self.link.filters, *self.link.along), self.link.edge, None, self._context)
         if self.link.members:
             return list_union_ends(self.link, edges, self._context)
         topology = self._context.get_topology(self.link.edge)
@@ -193,7 +209,17 @@ class EdgeAccess:
         """Return the lists of every node, from the adjacency."""
         if self._whole is None:
             self._whole = self._load_adjacency(self.link.direction)
+            if self.link.along:
+                self._whole = self._filter_lists(self._whole)
         return self._whole
+
+    def _filter_lists(self, lists: AdjacencyLists) -> AdjacencyLists:
+        """Return the lists of the edges that pass the conditions on the way."""
+        is_kept = np.zeros(self._context.get_reader(self.link.edge).size, np.bool_)
+        is_kept[find_rows(self.link.along, self.link.edge, None, self._context)] = True
+        # Their memory is that of the lists themselves at most.
+        self._context.budget.claim(measure_lists(lists), f"the edges of {self.link.edge} that pass")
+        return filter_lists(lists, is_kept, is_set=not self.link.reads_edges)
 
     def _get_single_hop_lists(self, sources: Positions) -> AdjacencyLists:
         if not self.is_indexed and self.link.access is EdgeAccessMode.INDEXED:
@@ -220,7 +246,7 @@ class EdgeAccess:
     # --- from memory --------------------------------------------------------------------------------
 
     def _load_adjacency(self, direction: HopDirection) -> AdjacencyLists:
-        reads_edges = self.link.reads_edges
+        reads_edges = self.link.loads_edges
         if self.link.members:
             return load_union_lists(self.link, self._context, reads_edges=reads_edges)
         topology = self._context.get_topology(self.link.edge)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.operators.filter import has_text_match
+from omnigraph.engine.operators.filter import has_search
 from omnigraph.engine.physical_plan import EdgeAccessMode
 from omnigraph.engine.tables.column_statistics import load_statistics
 from omnigraph.options import Traversal
@@ -18,6 +18,7 @@ from omnigraph.query.logical_plan import Hop, HopDirection
 from omnigraph.query.record_params import RecordRows
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.union_types import list_members
+from omnigraph.query.walk_plan import WalkKind
 from omnigraph.schema.arrow import DST, SRC
 
 # The adjacency of an edge type up to this size is always built: that costs less than a few lookups.
@@ -65,7 +66,7 @@ class CostModel:
         return cached[1]
 
     def _estimate(self, type_name: str, filters: Sequence[Expr]) -> float:
-        plain = [expr for expr in filters if not has_text_match(expr)]
+        plain = [expr for expr in filters if not has_search(expr)]
         reader = self.context.get_reader(type_name)
         rows = float(reader.count)
         if plain:
@@ -77,7 +78,7 @@ class CostModel:
         """Describe how the rows of a type that pass are found, for `explain`."""
         if not filters:
             return "every row"
-        plain = [expr for expr in filters if not has_text_match(expr)]
+        plain = [expr for expr in filters if not has_search(expr)]
         methods = []
         if plain:
             reader = self.context.get_reader(type_name)
@@ -101,14 +102,18 @@ class CostModel:
             return degree
         # At most 16 distances are added up; the number of nodes limits the result.
         high = _MAX_SUMMED_DISTANCE if hop.high is None else min(hop.high, _MAX_SUMMED_DISTANCE)
-        reached = sum(degree**distance for distance in range(hop.low, high + 1))
-        return min(reached, self.count(far))
+        reached = sum(degree**distance for distance in range(hop.low, max(hop.low, high) + 1))
+        # Of several walks between two nodes each is a match, unless one is chosen.
+        is_each = hop.walk is not None and hop.walk.kind in (WalkKind.PATH, WalkKind.ALL_SHORTEST)
+        return reached if is_each else min(reached, self.count(far))
 
     def estimate_edge_share(self, hop: Hop) -> float:
         """Estimate the share of a hop's edges that pass its filters."""
-        if not hop.filters:
+        if not hop.filters and not hop.along:
             return 1.0
-        return self.estimate_passing(hop.edge.name, hop.filters) / max(self.count(hop.edge.name), 1.0)
+        # A walk needs more than one edge that passes; one is a fair guess, and never too low.
+        filters = hop.filters or hop.along
+        return self.estimate_passing(hop.edge.name, filters) / max(self.count(hop.edge.name), 1.0)
 
     def estimate_combinations(self, type_name: str, values: Sequence[Expr]) -> float:
         """Estimate the number of distinct combinations of values of one type, at most its number of rows."""
@@ -155,6 +160,8 @@ class CostModel:
 
     def choose_edge_access(self, hop: Hop, sources: float, *, forward: bool) -> tuple[EdgeAccessMode, str]:
         """Choose how the edges of a hop are found from this number of nodes, and say why."""
+        if hop.walk is not None or hop.along or hop.through:
+            return EdgeAccessMode.CSR, "a path" if hop.walk is not None else "conditions on the way"
         mode = self.context.traversal
         if mode is not Traversal.AUTO:
             access = EdgeAccessMode.CSR if mode is Traversal.CSR else EdgeAccessMode.INDEXED
