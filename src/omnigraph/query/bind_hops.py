@@ -61,6 +61,7 @@ def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
 
 
 def list_hop_members(drafted: ResolvedHop) -> tuple[HopMember, ...]:
+    """Return the ways in which a hop is followed, by edge type; none if no reading fits."""
     hop = drafted.hop
     if hop.is_multi:
         direction = HopDirection.BOTH if hop.clause.is_undirected else HopDirection.OUT
