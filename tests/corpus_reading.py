@@ -21,7 +21,7 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.options import Traversal
 from omnigraph.query.bind import bind_file
-from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, NodeRef, RecordOf
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
@@ -179,7 +179,10 @@ def _reference(query: ReadQuery, plain: PlainGraph, expected: Answer) -> _Found 
         return None
     types = [column.value.type for column in query.output]
     rows = [
-        [value if _is_entity(type_) else _json(type_, value) for type_, value in zip(types, row, strict=True)]
+        [
+            value if isinstance(value, dict) and not isinstance(type_, RecordOf) else _json(type_, value)
+            for type_, value in zip(types, row, strict=True)
+        ]
         for row in found.rows
     ]
     entities = {place: column.value for place, column in enumerate(query.output) if hasattr(column.value, "fields")}
@@ -192,14 +195,10 @@ def _reference(query: ReadQuery, plain: PlainGraph, expected: Answer) -> _Found 
     return _Found(found.columns, tuple(rows))
 
 
-def _is_entity(type_: ExprType) -> bool:
-    return isinstance(type_, NodeRef | EdgeRef)
-
-
 def _json(type_: Any, value: Any) -> Any:
     """A value as a result's JSON has it: an integer that JSON's readers may spoil is a string."""
-    if value is None:
-        return None
+    if value is None or isinstance(type_, NodeRef | EdgeRef):
+        return value
     if isinstance(type_, RecordOf):
         return {name: _json(field, value[name]) for name, field in type_.fields}
     if isinstance(type_, ArrayOf):

@@ -18,6 +18,8 @@ class Reader(Protocol):
 
     def value(self, expr: Expr, match: Match) -> Any: ...
 
+    def add_walks(self, pattern: Pattern, rows: list[dict[str, Any]]) -> list[dict[str, Any]]: ...
+
     def fold(self, aggregate: Aggregate, group: list[Match]) -> Any: ...
 
     def count(self, count: int | ParamRef | None, otherwise: int) -> int: ...
@@ -30,6 +32,7 @@ def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[
         if isinstance(block, Either):
             rows = [{**row, **found} for row in rows for found in _choose(reader, block, row)]
             rows = _settle(reader, pattern, rows, conditions)
+    rows = _settle(reader, pattern, reader.add_walks(pattern, rows), conditions)
     for block in pattern.blocks:
         if isinstance(block, OptionalMatch):
             rows = [{**row, **found} for row in rows for found in _try(reader, block, row)]
@@ -71,7 +74,7 @@ def _choose(reader: Reader, block: Either, row: Match) -> list[dict[str, Any]]:
 
 def _try(reader: Reader, block: OptionalMatch, row: Match) -> list[dict[str, Any]]:
     """The bindings of an optional block, or one of nothing."""
-    names = block.pattern.entity_types
+    names = block.pattern.row_types
     found = [{name: match[name] for name in names} for match in reader.matches(block.pattern, row)]
     return found or [dict.fromkeys(names)]
 
