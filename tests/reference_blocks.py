@@ -19,6 +19,8 @@ class Reader(Protocol):
 
     def value(self, expr: Expr, match: Match) -> Any: ...
 
+    def add_walks(self, pattern: Pattern, rows: list[dict[str, Any]]) -> list[dict[str, Any]]: ...
+
     def fold(self, aggregate: Aggregate, group: list[Match]) -> Any: ...
 
     def count(self, count: int | ParamRef | None, otherwise: int) -> int: ...
@@ -31,6 +33,7 @@ def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[
         if isinstance(block, Either):
             rows = [{**row, **found} for row in rows for found in _choose(reader, block, row)]
             rows = _unnest(reader, pattern, _settle(reader, pattern, rows, conditions), conditions)
+    rows = _settle(reader, pattern, reader.add_walks(pattern, rows), conditions)
     for block in pattern.blocks:
         if isinstance(block, OptionalMatch):
             rows = [{**row, **found} for row in rows for found in _try(reader, block, row)]
