@@ -16,6 +16,7 @@ from omnigraph.query.expr import EdgeRef, EntityType
 from read_unions import union_writer
 from read_walks import write_conditions, write_path
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
+from value_queries import Elements
 
 T = TypeVar("T")
 
@@ -116,6 +117,7 @@ class _Writer:
         self.params: dict[str, Any] = {}
         self.fresh = iter(f"$v{number}" for number in range(1, 1000))
         self.blocks = Blocks(self)
+        self.elements = Elements(self)
 
     # --- choices -----------------------------------------------------------------------------------
 
@@ -145,6 +147,8 @@ class _Writer:
         clauses += [self.predicate(scope) for _ in range(self.pick((0, 0, 0, 0, 0, 1, 1, 2)))]
         if self.chance(3):
             clauses += self.not_block(scope, depth=1)
+        if self.chance(3):
+            clauses += self.elements.clauses(scope)
         is_with_blocks = self.chance(2)
         if is_with_blocks:
             clauses += self.blocks.clauses(scope)

@@ -93,6 +93,7 @@ QUERY_CODES = _build_errors(
     T26="update of a key property or an endpoint",
     T27="a calculation or function with operands of a wrong type or number, or alternatives without a common type",
     D2="inserts or updates mixed with deletes in one query",
+    D3="a statement without the `match` that it needs, or one that no `match` can drive; `if absent` without a key",
 )
 
 MIGRATION_CODES = {

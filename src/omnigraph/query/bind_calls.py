@@ -197,13 +197,14 @@ class CallBinder:
         argument = bind(node, CallContext.AGGREGATE)
         if argument is None:
             return None
-        if isinstance(argument, Nearest | Bm25):
-            message = f"`{print_expr(node)}` ranks rows, so it can't be combined with aggregates"
-            self.findings.add_error("T18", node.span, message)
-            return None
         if isinstance(argument.type, WalkOf) and fold is AggregateFunction.COUNT:
             # Equal walks have equal keys; to count rows, anything that is not null will do.
             argument = read_part(argument, WALK_KEY if call.distinct else WALK_LENGTH)
+        if isinstance(argument, Nearest | Bm25):
+            name = "nearest" if isinstance(argument, Nearest) else "bm25"
+            message = f"`{name}` ranks rows here, so it can't be combined with aggregates"
+            self.findings.add_error("T18", node.span, message)
+            return None
         if isinstance(argument, Entity):
             return self._bind_entity_aggregate(call, fold, argument, node)
         if not is_foldable(fold, argument.type, distinct=call.distinct):

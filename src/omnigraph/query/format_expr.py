@@ -37,9 +37,8 @@ from omnigraph.query.expr import (
     ValueRef,
     WalkOf,
 )
-from omnigraph.query.expr_types import WALK_KEY
+from omnigraph.query.expr_types import ROW, WALK_KEY
 from omnigraph.query.logical_plan import POSITION_PREFIX
-from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.union_types import ID_COLUMN
 from omnigraph.schema.values import format_value

@@ -36,7 +36,7 @@ from omnigraph.query.expr import (
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
-from omnigraph.query.mutation_plan import ROW, MutationQuery
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.union_types import list_identities
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
@@ -575,9 +575,6 @@ class ReadQuery:
         grouped = _add_identities((*grouping.keys, *grouping.aggregates))
         foreign = (find_foreign(expr, grouped) for expr in self.results)
         require(all(part is None for part in foreign), "neither an aggregate nor a group key")
-
-
-BoundQuery: TypeAlias = ReadQuery | MutationQuery
 
 
 def require_scores(pattern: Pattern, order: Iterable[OrderTerm]) -> Pattern:

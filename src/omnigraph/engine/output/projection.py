@@ -1,7 +1,7 @@
 """Evaluate expressions over the rows of a result: output columns are read last, and only for these rows."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -42,7 +42,7 @@ from omnigraph.query.expr import (
     ValueRef,
 )
 from omnigraph.query.expr_tree import find_variables
-from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
@@ -253,7 +253,12 @@ def find_ranked_variable(rank: Rank) -> str:
 
 def build_output_schema(query: ReadQuery, catalog: Catalog) -> pa.Schema:
     """Return the Arrow schema of a query's result."""
-    return pa.schema([_build_field(column.name, column.value, catalog) for column in query.output])
+    return build_columns_schema(query.output, catalog)
+
+
+def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog) -> pa.Schema:
+    """Return the Arrow schema of output columns."""
+    return pa.schema([_build_field(column.name, column.value, catalog) for column in columns])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:
