@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from block_queries import Blocks
-from omnigraph.query.expr import EdgeRef, EntityType
+from omnigraph.query.expr import EdgeRef, EntityType, NodeRef
 from read_unions import union_writer
 from read_walks import write_conditions, write_path
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
@@ -191,7 +191,7 @@ class _Writer:
             types = unions.types([*clauses, *more], self.declared)
             if types is not None:
                 clauses += more
-                scope.nodes = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and not _is_edge(t)}
+                scope.nodes = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and isinstance(t, NodeRef)}
                 scope.edges = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and _is_edge(t)}
 
     def other_part(self, scope: _Scope) -> list[str]:
