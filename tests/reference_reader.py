@@ -149,9 +149,11 @@ class _Reader:
         """
         own = [*pattern.own_types.items()]
         ends = {name for name, _ in own} | outside.keys()
-        for hop in pattern.hops:
-            if hop.walk is not None and {hop.source, hop.target} <= ends:
-                own.append((hop.walk.variable, hop.walk.type))
+        own += [
+            (hop.walk.variable, hop.walk.type)
+            for hop in pattern.hops
+            if hop.walk is not None and {hop.source, hop.target} <= ends
+        ]
         conditions = list(self._conditions(pattern))
         known = set(outside)
         stages = [self._decidable(conditions, known)]

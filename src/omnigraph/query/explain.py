@@ -169,6 +169,8 @@ def _explain_pattern(pattern: Pattern) -> Iterator[str]:
     for hop in pattern.hops:
         yield _format_hop(hop)
         yield from _indent(_explain_way(hop))
+        if hop.derived is not None:
+            yield from _indent(("for each match of", *_indent(_explain_pattern(hop.derived.pattern))))
     if pattern.filters and not is_empty(pattern):
         yield "where"
         yield from _indent(map(format_expr, pattern.filters))

@@ -36,7 +36,7 @@ _MAX_BYTE_DISTANCE = 254
 _DistanceType: TypeAlias = np.dtype[np.uint8] | np.dtype[np.int32]
 
 
-def run_bfs(
+def run_bfs(  # noqa: PLR0913 - the bounds and conditions of a hop
     lists: Lists,
     sources: Positions,
     size: int,

@@ -107,7 +107,7 @@ class WalkAccess:
 
 
 def _build_order(reader: TableReader, context: ExecutionContext) -> IdOrder:
-    return IdOrder(reader.size, lambda at: reader.take_values(ID, at, context.budget), lambda: reader.get_positions())
+    return IdOrder(reader.size, lambda at: reader.take_values(ID, at, context.budget), reader.get_positions)
 
 
 def to_arrow(walks: WalkList, walk: WalkBinding) -> pa.Array:

@@ -79,9 +79,11 @@ def _format_inner(step: Step, has_multiplicity: bool, trace: QueryProfile | None
             yield from _format_node(step.node, has_multiplicity, trace)
         case Expand():
             yield from _format_conditions(step.link)
+            yield from _format_derived(step.link, trace)
             yield from _format_node(step.node, has_multiplicity, trace)
         case Close():
             yield from _format_conditions(step.link)
+            yield from _format_derived(step.link, trace)
         case Filter():
             yield from map(format_expr, step.predicates)
         case Product() | Join() | SemiJoin() | LeftJoin() | BindValue():
@@ -102,6 +104,13 @@ def _counts_inside(step: Step, has_multiplicity: bool) -> bool:
     if isinstance(step, BindValue):
         return step.has_multiplicity
     return has_multiplicity and not isinstance(step, SemiJoin | UnionJoin)
+
+
+def _format_derived(link: Link, trace: QueryProfile | None) -> Iterator[str]:
+    """Format the steps that find the edges of a named pattern."""
+    if link.derived is not None:
+        yield f"{link.edge} is"
+        yield from (_INDENT + line for line in _format_steps(link.derived.steps, False, trace))
 
 
 def _format_conditions(link: Link) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """Find the cheapest walks from a node: the smallest sum of weights, then the fewest edges, then the smallest ids.
 
 The search goes in rounds (Bellman-Ford): round k knows the smallest cost of a walk of exactly k edges to each node that
-it makes cheaper. A walk that is not cheaper than a shorter one to the same node is no part of a result, because it could
-be replaced by the shorter one.
+it makes cheaper. A walk that is not cheaper than a shorter one to the same node is no part of a result, because it
+could be replaced by the shorter one.
 
-Sums of floats are rounded, so a prefix of the cheapest walk need not be a cheapest walk itself: two prefixes of different
-cost can lead to equal sums. So the walk is found backwards first: `limit` is the largest cost with which a node may be
-reached so that the rest of the walk still leads to the smallest sum.
+Sums of floats are rounded, so a prefix of the cheapest walk need not be a cheapest walk itself: two prefixes of
+different cost can lead to equal sums. So the walk is found backwards first: a limit is the largest cost with which a
+node may be reached so that the rest of the walk still leads to the smallest sum.
 """
 
 from collections.abc import Callable

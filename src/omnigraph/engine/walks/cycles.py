@@ -1,7 +1,7 @@
 """Find the shortest or cheapest cycles through a node where edges have no direction.
 
-A walk must not return over the edge that it left by. So the edges at the node are tried one after the other: the rest of
-a cycle is a walk from the other end of an edge back to the node, without that edge.
+A walk must not return over the edge that it left by. So the edges at the node are tried one after the other: the rest
+of a cycle is a walk from the other end of an edge back to the node, without that edge.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 
 def find_shortest_cycles(graph: WalkGraph, node: int, low: int, high: int | None, *, is_all: bool) -> WalkList:
-    """Return the smallest of the shortest cycles through a node, or all of them, if their length is within the bounds."""
+    """Return the smallest of the shortest cycles through a node, or all, if their length is within the bounds."""
     best: list[WalkList] = []
     limit = high
     for first_edge, other in _list_first_edges(graph, node):

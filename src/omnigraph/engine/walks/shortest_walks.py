@@ -3,9 +3,9 @@
 A breadth-first search from the starts or from the ends. The levels of the search are kept in an order that makes the
 smallest walk the first one found:
 
-- From the starts, the nodes of a level are in the order of the smallest walks that lead there. The first node of a level
-  that has an edge to a new node continues the smallest walk to it, because walks of one length are compared from their
-  beginning.
+- From the starts, the nodes of a level are in the order of the smallest walks that lead there. The first node of a
+  level that has an edge to a new node continues the smallest walk to it, because walks of one length are compared from
+  their beginning.
 - From the ends, they are in the order of their ids: the smallest walk from a new node goes on with the smallest one.
 """
 

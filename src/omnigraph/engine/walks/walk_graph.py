@@ -96,7 +96,7 @@ class WalkGraph:
     banned_edge: int | None = field(default=None)
 
     def step(self, at: Positions, *, is_back: bool = False) -> Neighbours:
-        """Return the edges that leave these nodes, or with `is_back` those that lead to them; memory is checked first."""
+        """Return the edges that leave these nodes, or with `is_back` those that lead to them, if they fit in memory."""
         lists = self.back if is_back else self.onward
         count = int(lists.count_neighbours(at).sum())
         self.budget.check()
