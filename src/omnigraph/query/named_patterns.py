@@ -167,14 +167,14 @@ def check_patterns(
         else:
             valid[name.text] = pattern
     used = {name: _find_used(pattern, valid) for name, pattern in valid.items()}
-    for name in list(valid):
-        circle = _find_circle(name, used)
+    for pattern_name in list(valid):
+        circle = _find_circle(pattern_name, used)
         if circle:
             shown = join_words(circle)
-            message = f"`{name}` is used by itself, in {shown}: a named pattern can't be recursive"
-            help_ = f"follow it several times as an edge: `$a {name}{{1,*}} $b`"
-            findings.add_error("T6", valid[name].name.span, message, help_)
-            del valid[name]
+            message = f"`{pattern_name}` is used by itself, in {shown}: a named pattern can't be recursive"
+            help_ = f"follow it several times as an edge: `$a {pattern_name}{{1,*}} $b`"
+            findings.add_error("T6", valid[pattern_name].name.span, message, help_)
+            del valid[pattern_name]
     return tuple(valid.values())
 
 

@@ -26,7 +26,7 @@ from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.arrow import ID, to_arrow_type
 
-Ints = NDArray[np.int64]
+Ints = Positions
 
 
 class WalkAccess:

@@ -19,7 +19,7 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.walks.walk_graph import WalkGraph, find_first
 from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList
 
-Ints = NDArray[np.int64]
+Ints = Positions
 Mask = NDArray[np.bool_]
 # A cost that no walk has.
 _INFINITE_COST = np.iinfo(np.int64).max
@@ -103,9 +103,9 @@ def _select_open(graph: WalkGraph, search: CheapestSearch, last: _Round, best: C
     # A walk that returns to its start has left it at no cost before.
     at = at[last.nodes != search.start] if inner is None else at[inner & (last.nodes != search.start)]
     if search.ends is None:
-        return at
+        return np.asarray(at, np.int64)
     # Weights are not negative: what costs as much as the dearest end leads to none more cheaply.
-    return at[last.costs[at] < best[search.ends].max(initial=0)]
+    return np.asarray(at[last.costs[at] < best[search.ends].max(initial=0)], np.int64)
 
 
 def _get_weights(graph: WalkGraph) -> Costs:
@@ -170,7 +170,7 @@ def _find_open_edges(
     """Return, for each round, the edges of the walks that lead to the ends at exactly these costs."""
     weights = _get_weights(graph)
     infinite = np.array([_INFINITE_COST if weights.dtype == np.int64 else np.inf], weights.dtype)
-    walks, nodes, limits = (array[:0] for array in (lengths, ends, costs))
+    walks, nodes, limits = lengths[:0], ends[:0], costs[:0]
     layers: list[_OpenEdges] = []
     round_costs = np.repeat(infinite, graph.size)
     for number in range(int(lengths.max()) - 1, -1, -1):
@@ -206,7 +206,7 @@ def _find_open_edges(
 def _subtract(sums: Costs, weights: Costs) -> Costs:
     """Return the largest cost for each sum that, with the weight added and rounded, does not exceed the sum."""
     if sums.dtype == np.int64:
-        return sums - weights
+        return np.asarray(sums - weights)
     # The bits of non-negative floats are in the order of the floats: a binary search among those near the difference,
     # which rounding moves by less than two units in the last place of the sum.
     slack = 2 * np.spacing(sums)

@@ -7,14 +7,14 @@ of a cycle is a walk from the other end of an edge back to the node, without tha
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omnigraph.engine.bindings import Positions
 from omnigraph.engine.walks.bidirectional_search import find_pair_levels, list_smallest, pick_smallest
 from omnigraph.engine.walks.cheapest_walks import CheapestSearch, find_cheapest
 from omnigraph.engine.walks.walk_graph import WalkGraph
 from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList, build_walks, concat_walks
 
-Ints = NDArray[np.int64]
+Ints = Positions
 
 
 def find_shortest_cycles(graph: WalkGraph, node: int, low: int, high: int | None, *, is_all: bool) -> WalkList:

@@ -20,7 +20,7 @@ from omnigraph.engine.walks.all_walks import WalkLevel, trace_walks
 from omnigraph.engine.walks.walk_graph import Neighbours, WalkGraph
 from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
 
-Ints = NDArray[np.int64]
+Ints = Positions
 Mask = NDArray[np.bool_]
 
 # (origin, node) pairs of one search: each takes a mark and a number, and should fit into the processor's cache.
@@ -70,7 +70,7 @@ class WantedPairs:
         if not len(self.keys):
             return np.zeros(len(keys), np.bool_)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return self.keys[at] == keys
+        return np.asarray(self.keys[at] == keys)
 
     def select(self, begin: int, end: int) -> "WantedPairs":
         """Return the pairs of a range of origins, numbered from 0."""
@@ -168,7 +168,7 @@ def _fill_batch(graph: WalkGraph, search: ShortestSearch, wanted: WantedPairs | 
     distance = 0
     while len(level.nodes):
         batch.levels.append(level)
-        results = np.zeros(0, np.int64)
+        results: Ints = np.zeros(0, np.int64)
         if distance >= search.low:
             results = search.select_results(wanted, level)
         batch.results.append(results)

@@ -24,7 +24,7 @@ from omnigraph.engine.walks.walk_graph import WalkGraph
 from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
 from omnigraph.query.walk_plan import WalkKind
 
-Ints = NDArray[np.int64]
+Ints = Positions
 Mask = NDArray[np.bool_]
 # Walks, and the number of the node or pair that each belongs to.
 NumberedWalks = tuple[WalkList, Ints]

@@ -12,12 +12,12 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.operators.cycle_close import search_lists
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.walks.walk_list import concat_ranges
+from omnigraph.engine.walks.walk_list import Costs, concat_ranges
 from omnigraph.storage.arrow_buffers import read_numbers
 
 # Reads the ids at distinct ascending positions.
 ReadIds = Callable[[Positions], pa.Array]
-Ints = NDArray[np.int64]
+Ints = Positions
 
 # From this share of all positions on, ids are ranked for the whole table at once.
 _MIN_RANKED_DIVISOR = 4
@@ -91,7 +91,7 @@ class WalkGraph:
     budget: Budget
     label: str
     inner: NDArray[np.bool_] | None = None
-    weights: NDArray[np.int64] | NDArray[np.float64] | None = None
+    weights: Costs | None = None
     # An edge that no walk may use.
     banned_edge: int | None = field(default=None)
 
