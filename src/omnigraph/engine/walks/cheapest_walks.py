@@ -217,7 +217,7 @@ def _subtract(sums: Costs, weights: Costs) -> Costs:
         fits = middle.view(np.float64) + weights <= sums
         low = np.where(fits, middle, low)
         high = np.where(fits, high, middle - 1)
-    return low.view(np.float64)
+    return np.asarray(low.view(np.float64))
 
 
 def _pick_edges(graph: WalkGraph, layers: list[_OpenEdges], walks: WalkList, start_cost: float) -> None:
