@@ -9,12 +9,12 @@ import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, merge_directions
+from omnigraph.engine.operators.walks import solve_walks
+from omnigraph.engine.operators.walks.solve_walks import WalkBounds, solve_from, solve_pairs
+from omnigraph.engine.operators.walks.walk_graph import IdOrder, WalkGraph
+from omnigraph.engine.operators.walks.walk_list import WalkList
 from omnigraph.engine.query_budget import Budget, QueryMemoryError, QueryTimeoutError
 from omnigraph.engine.tables.csr import build_csr
-from omnigraph.engine.walks import solve_walks
-from omnigraph.engine.walks.solve_walks import WalkBounds, solve_from, solve_pairs
-from omnigraph.engine.walks.walk_graph import IdOrder, WalkGraph
-from omnigraph.engine.walks.walk_list import WalkList
 from omnigraph.query.walk_plan import WalkKind
 from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 

@@ -6,9 +6,9 @@ import pyarrow.compute as pc
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.filter import BindingValues, find_rows
+from omnigraph.engine.operators.walks.walk_list import Costs
 from omnigraph.engine.predicate_eval import evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
-from omnigraph.engine.walks.walk_list import Costs
 from omnigraph.errors import QueryError
 from omnigraph.query.expr import Expr
 from omnigraph.query.mutation_plan import ROW

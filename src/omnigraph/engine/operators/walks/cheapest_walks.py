@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.walk_graph import WalkGraph, find_first
-from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph, find_first
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, Costs, WalkList
 
 Ints = Positions
 Mask = NDArray[np.bool_]
@@ -29,7 +29,7 @@ _NODE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class RelaxationRound:
     """The nodes that a round made cheaper, ascending, and their new costs."""
 
     nodes: Ints
@@ -40,7 +40,7 @@ class _Round:
 class CheapestSearch:
     """What to find: the cheapest walk from `start` to each of `ends`, or to every node; `high` None is no limit.
 
-    The first edge may already be behind the walk: then `cost` is its weight. The start is found again by a cycle only.
+    A walk may have taken an edge before: then `cost` is its weight. The start is found again by a cycle only.
     """
 
     start: int
@@ -68,13 +68,13 @@ def find_cheapest(graph: WalkGraph, search: CheapestSearch) -> WalkList:
     return _trace(graph, rounds, ends, best_costs[ends], lengths)
 
 
-def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[_Round], Costs, Ints]:
+def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[RelaxationRound], Costs, Ints]:
     """Return the rounds, and for each node its smallest cost and the round that found it, 0 for none."""
     weights = _get_weights(graph)
     infinite = _INFINITE_COST if weights.dtype == np.int64 else np.inf
     best = np.full(graph.size, infinite, weights.dtype)
     best_rounds = np.zeros(graph.size, np.int64)
-    rounds = [_Round(np.array([search.start]), np.array([search.cost], weights.dtype))]
+    rounds = [RelaxationRound(np.array([search.start]), np.array([search.cost], weights.dtype))]
     while search.high is None or len(rounds) <= search.high:
         last = rounds[-1]
         at = _select_open(graph, search, last, best, is_first=len(rounds) == 1)
@@ -88,13 +88,15 @@ def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[_Round], Cost
         first = order[find_first(nodes[order])]
         best[nodes[first]] = costs[first]
         best_rounds[nodes[first]] = len(rounds)
-        rounds.append(_Round(nodes[first], costs[first]))
+        rounds.append(RelaxationRound(nodes[first], costs[first]))
         graph.budget.claim(len(first) * _NODE_BYTES, graph.label)
     graph.budget.release(sum(len(each.nodes) for each in rounds[1:]) * _NODE_BYTES)
     return rounds, best, best_rounds
 
 
-def _select_open(graph: WalkGraph, search: CheapestSearch, last: _Round, best: Costs, *, is_first: bool) -> Ints:
+def _select_open(
+    graph: WalkGraph, search: CheapestSearch, last: RelaxationRound, best: Costs, *, is_first: bool
+) -> Ints:
     """Return the nodes of the last round from which a cheaper walk can go on."""
     at = np.arange(len(last.nodes))
     if is_first:
@@ -134,7 +136,7 @@ class _OpenEdges:
         return _OpenEdges(self.walks[at], self.sources[at], self.targets[at], self.edges[at], self.limits[at])
 
 
-def _trace(graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, lengths: Ints) -> WalkList:
+def _trace(graph: WalkGraph, rounds: list[RelaxationRound], ends: Ints, costs: Costs, lengths: Ints) -> WalkList:
     """Return the smallest walk to each end that has exactly its cost and length."""
     if not len(ends):
         return NO_WALKS
@@ -165,7 +167,7 @@ def _trace(graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, len
 
 
 def _find_open_edges(
-    graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, lengths: Ints
+    graph: WalkGraph, rounds: list[RelaxationRound], ends: Ints, costs: Costs, lengths: Ints
 ) -> list[_OpenEdges]:
     """Return, for each round, the edges of the walks that lead to the ends at exactly these costs."""
     weights = _get_weights(graph)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.walk_graph import WalkGraph
-from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
 
 Mask = NDArray[np.bool_]
 Ints = Positions

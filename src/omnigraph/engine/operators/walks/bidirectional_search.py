@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.operators.distinct import deduplicate
-from omnigraph.engine.walks.all_walks import WalkLevel, trace_walks
-from omnigraph.engine.walks.walk_graph import WalkGraph
-from omnigraph.engine.walks.walk_list import WalkList, build_walks
+from omnigraph.engine.operators.walks.all_walks import WalkLevel, trace_walks
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph
+from omnigraph.engine.operators.walks.walk_list import WalkList, build_walks
 
 Ints = Positions
 # The distance of a node that was not reached.

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.all_walks import WalkLevel, trace_walks
-from omnigraph.engine.walks.walk_graph import Neighbours, WalkGraph
-from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
+from omnigraph.engine.operators.walks.all_walks import WalkLevel, trace_walks
+from omnigraph.engine.operators.walks.walk_graph import Neighbours, WalkGraph
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
 
 Ints = Positions
 Mask = NDArray[np.bool_]

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.bidirectional_search import find_pair_levels, list_smallest, pick_smallest
-from omnigraph.engine.walks.cheapest_walks import CheapestSearch, find_cheapest
-from omnigraph.engine.walks.walk_graph import WalkGraph
-from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList, build_walks, concat_walks
+from omnigraph.engine.operators.walks.bidirectional_search import find_pair_levels, list_smallest, pick_smallest
+from omnigraph.engine.operators.walks.cheapest_walks import CheapestSearch, find_cheapest
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, Costs, WalkList, build_walks, concat_walks
 
 Ints = Positions
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.operators.cycle_close import search_lists
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
+from omnigraph.engine.operators.walks.walk_list import Costs, concat_ranges
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.walks.walk_list import Costs, concat_ranges
 from omnigraph.storage.arrow_buffers import read_numbers
 
 # Reads the ids at distinct ascending positions.
