@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from omnigraph.query.expr import Const, Expr, In, NodeRef
-from omnigraph.query.logical_plan import Hop, HopDirection, HopMember
+from omnigraph.query.logical_plan import DerivedEdge, Hop, HopDirection, HopMember
 from omnigraph.query.pattern_scope import NodeDraft, ResolvedHop, build_edge_ref
 from omnigraph.query.scope import Scope, VariableType
 from omnigraph.query.union_types import TYPE_COLUMN, NodeUnion, build_meta_value, unite_edges
@@ -29,6 +29,7 @@ class BoundWay:
     along: tuple[Expr, ...] = ()
     through: tuple[Expr, ...] = ()
     walk: WalkBinding | None = None
+    derived: DerivedEdge | None = None
 
 
 def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
@@ -55,6 +56,7 @@ def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
         along=way.along,
         through=way.through,
         walk=way.walk,
+        derived=way.derived,
         origin=hop.clause.span,
     )
     return _simplify_members(built)

@@ -192,7 +192,7 @@ def list_functions(families: Iterable[FunctionFamily], context: CallContext | No
 
 def _suggest_functions(word: str, context: CallContext) -> str:
     # The scalar functions are too many for a line.
-    families = (family for family in FunctionFamily if family is not FunctionFamily.SCALAR)
+    families = (family for family in FunctionFamily if family not in (FunctionFamily.SCALAR, FunctionFamily.WALK))
     allowed = join_words(list_functions(families, context))
     return suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
 
