@@ -10,6 +10,7 @@ import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -204,12 +205,31 @@ def _json(type_: Any, value: Any) -> Any:
         return {name: _json(field, value[name]) for name, field in type_.fields}
     if isinstance(type_, ArrayOf):
         return [_json(type_.element, item) for item in value]
+    if _is_entity(type_):
+        return {name: _json(_guess_type(item), item) for name, item in value.items()}
     if isinstance(value, tuple | list) and isinstance(type_, ListOf | VectorOf):
         element = type_.element if isinstance(type_, ListOf) else Scalar.F32
         return [_json(element, item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT_IN_JSON:
         return str(value)
     return to_json(type_, value)
+
+
+def _guess_type(value: Any) -> Any:
+    """A type whose values look like this: what a property of an object inside a list was declared as is not at hand."""
+    match value:
+        case tuple() | list():
+            return ListOf(_guess_type(value[0]) if value else Scalar.STRING)
+        case datetime():
+            return Scalar.DATETIME
+        case date():
+            return Scalar.DATE
+        case bool():
+            return Scalar.BOOL
+        case float():
+            return Scalar.F64
+        case _:
+            return Scalar.I64 if isinstance(value, int) else Scalar.STRING
 
 
 # --- comparing -------------------------------------------------------------------------------------

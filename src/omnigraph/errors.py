@@ -372,6 +372,22 @@ class QueryError(OmnigraphError):
         return f"`{aggregate}` is larger than {type} can hold: group by more, or filter first"
 
     @variant
+    def absent_weight(self, edge_type: str, id: str, weight: str) -> str:
+        """Report that an edge has no weight for the cheapest path."""
+        return (
+            f"`{weight}` has no value for the edge `{id}` of {edge_type}: give it one,"
+            f" write `coalesce({weight}, …)`, or leave such edges out with `along {{ {weight} is not null }}`"
+        )
+
+    @variant
+    def negative_weight(self, edge_type: str, id: str, weight: str) -> str:
+        """Report that the weight of an edge is negative, so that no path is the cheapest."""
+        return (
+            f"`{weight}` is negative for the edge `{id}` of {edge_type}: the cheapest path needs weights of at least 0;"
+            f" change it, write `abs({weight})`, or leave such edges out with `along {{ {weight} >= 0 }}`"
+        )
+
+    @variant
     def calculation_overflow(self, expression: str) -> str:
         """Report that a calculated integer does not fit into 64 bits."""
         return f"the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"

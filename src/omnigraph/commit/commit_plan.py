@@ -11,6 +11,7 @@ from omnigraph.commit.purges import Purge
 from omnigraph.commit.requirements import Requirement
 from omnigraph.commit.row_changes import RowChange
 from omnigraph.storage.staging import ROW_CHANGES, StagedWrite
+from omnigraph.storage.version_stack import StackedVersion
 from omnigraph.storage.watch import Watch
 
 
@@ -30,6 +31,8 @@ class Move:
     staged: StagedWrite
     change: RowChange | None = None
     """The rows that it changes, if they are few."""
+    prepared: StackedVersion | None = None
+    """Its version, if that was created ahead of its turn in a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
 from omnigraph.engine.value_store import read_records
+from omnigraph.engine.walk_values import build_walk_keys, measure_walks
 from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     Aggregate,
@@ -51,10 +52,13 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
 )
 from omnigraph.query.expr_tree import walk
+from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.storage.columnar_sets import concat_chunks
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -251,6 +255,12 @@ def _evaluate_field(expr: FieldRef, values: ValueSource, inputs: QueryInputs, lo
         at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
         return values.read_property(owner.name, expr.name, at)
     record = _evaluate_operand(expr.operand, values, inputs, log)
+    if isinstance(owner, WalkOf) and expr.name in (WALK_LENGTH, WALK_KEY):
+        walks = pa.repeat(record, values.size) if isinstance(record, pa.Scalar) else concat_chunks(record)
+        if expr.name == WALK_LENGTH:
+            return measure_walks(walks)
+        assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no paths
+        return build_walk_keys(walks, owner, values.read_property)
     # The kernel, unlike the child array itself, is null where the record is.
     return pc.struct_field(record, expr.name)
 

@@ -35,6 +35,7 @@ from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read, Union
 from omnigraph.lang.source import Source
 from omnigraph.ops.answer_match import MatchAnswerer
 from omnigraph.ops.commit_signature import check_signature
+from omnigraph.ops.evaluation_cost import EvaluationCost
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.select_query import choose_query
 from omnigraph.ops.session import Session
@@ -52,8 +53,6 @@ from omnigraph.storage.staging import RowStream
 OPERATION = "mutate"
 # Estimated memory of a pending row beside its values: Python strings of its id, in a few sets and lists.
 _ROW_BYTES = 400
-# A mutation whose first run took longer is not run again while other writers wait, but by its own thread.
-MAX_QUEUED_SECONDS = 0.1
 
 
 class MutationResult(JsonStruct, frozen=True, kw_only=True):
@@ -156,13 +155,12 @@ class _Mutation:
         earlier = self.find_earlier_commit(head)
         if earlier is not None:
             return _build_result(name, branch, earlier)
-        start = session.runtime.clock.monotonic()
-        parts, writes = self._evaluate(head)
-        staged = stage_plan(session, parts, writes)
+        with EvaluationCost() as cost:
+            parts, writes = self._evaluate(head)
+            staged = stage_plan(session, parts, writes)
         if staged is None:
             return _build_empty_result(name, branch, self.latest)
-        is_quick = session.runtime.clock.monotonic() - start < MAX_QUEUED_SECONDS
-        done = publish_or_replan(session.log, session.handles, *staged, self._replan if is_quick else None)
+        done = publish_or_replan(session.log, session.handles, *staged, self._replan if cost.is_quick else None)
         if done is None:
             return _build_empty_result(name, branch, self.latest)
         keep_tails_short(session, staged[0], done)

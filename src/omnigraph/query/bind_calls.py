@@ -25,11 +25,15 @@ from omnigraph.query.expr import (
     Snippet,
     TextMatch,
     TextMode,
+    WalkOf,
     is_foldable,
     is_whole,
 )
+from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.query.functions import CallContext, Function, resolve_function
-from omnigraph.query.scope import NameResolver
+from omnigraph.query.scope import NameResolver, ReadNameResolver
+from omnigraph.query.union_types import EdgeUnion, NodeUnion, list_members
+from omnigraph.query.walk_plan import read_part
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
@@ -127,9 +131,11 @@ class CallBinder:
         if function.name == "bm25":
             prop = self._bind_string_property(first, function)
             query = self._bind_string_input(second, function)
+            if prop is not None and self._is_of_union(prop, first, function):
+                return None
             return None if prop is None or query is None else Bm25(prop=prop, query=query, origin=call.span)
         prop = self._bind_property(first, function, "a Vector property")
-        if prop is None:
+        if prop is None or self._is_of_union(prop, first, function):
             return None
         if not isinstance(prop.type, VectorOf):
             message = f"`nearest` needs a Vector property first, but `{print_expr(first)}` is {prop.type}"
@@ -137,6 +143,17 @@ class CallBinder:
             return None
         query = self._bind_vector_input(second, function, prop.type)
         return None if query is None else Nearest(prop=prop, query=query, origin=call.span)
+
+    def _is_of_union(self, prop: Prop, node: ast.Expr, function: Function) -> bool:
+        """Report a rank of rows of several types: their scores depend on the rows of a type, and don't compare."""
+        scope = self.names.scope if isinstance(self.names, ReadNameResolver) else None
+        type_ = None if scope is None else scope.find(prop.variable)
+        if not isinstance(type_, NodeUnion | EdgeUnion):
+            return False
+        message = f"`{function.name}` ranks the rows of one type, but `${prop.variable}` is of `{type_}`"
+        help_ = f"bind the variable to one type: `${prop.variable}: {list_members(type_.name)[0]}`"
+        self.findings.add_error(function.misused_code, node.span, message, help_)
+        return True
 
     def _bind_rrf(self, call: ast.Call, function: Function) -> Rrf | None:
         first = self._bind_fused_rank(call.arguments[0], function)
@@ -180,6 +197,9 @@ class CallBinder:
         argument = bind(node, CallContext.AGGREGATE)
         if argument is None:
             return None
+        if isinstance(argument.type, WalkOf) and fold is AggregateFunction.COUNT:
+            # Equal walks have equal keys; to count rows, anything that is not null will do.
+            argument = read_part(argument, WALK_KEY if call.distinct else WALK_LENGTH)
         if isinstance(argument, Nearest | Bm25):
             name = "nearest" if isinstance(argument, Nearest) else "bm25"
             message = f"`{name}` ranks rows here, so it can't be combined with aggregates"

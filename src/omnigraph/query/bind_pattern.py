@@ -1,6 +1,6 @@
 """Bind `match` to a pattern: the variables and types of a block first, then its predicates and inner blocks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -8,7 +8,9 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_each import EachBinder, find_each_clauses, find_element_types
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.bind_hops import BoundWay, build_hop, build_type_filter
 from omnigraph.query.bind_value_block import bind_value_block
+from omnigraph.query.bind_ways import bind_way
 from omnigraph.query.check_blocks import (
     check_alternative_types,
     check_optional_ends,
@@ -22,7 +24,6 @@ from omnigraph.query.logical_plan import (
     GENERATED_PREFIX,
     Either,
     Exists,
-    Hop,
     NodeBinding,
     OptionalMatch,
     Pattern,
@@ -31,7 +32,7 @@ from omnigraph.query.logical_plan import (
     ValueBlock,
     require_scores,
 )
-from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft, ResolvedHop
+from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft
 from omnigraph.query.scope import (
     BrokenType,
     Params,
@@ -44,7 +45,8 @@ from omnigraph.query.scope import (
     iter_names_bound_inside,
     report_unknown_property,
 )
-from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.query.union_types import list_members
+from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.findings import DiagnosticCollector
 
 # The types that a variable can have by what is known outside of its clauses.
@@ -149,6 +151,15 @@ def _bind_block(
     draft = drafter.draft(clauses, outer, {**known, **_find_element_hints(clauses, outer, drafter, known)})
     late = _find_late_variables(eithers, clauses, outer)
     types: dict[str, VariableType] = {name: type_ for name, type_ in draft.types.items() if name not in late}
+    ways = [
+        bind_way(
+            drafted,
+            drafter,
+            {name: _find_type(name, draft, outer) for name in (drafted.hop.source, drafted.hop.target)},
+        )
+        for drafted in draft.hops
+    ]
+    types |= _collect_walk_types(ways)
     lifter = _Lifter(drafter)
     # Names that only inner blocks bind: a use of one here gets its own help.
     hidden = frozenset(iter_names_bound_inside(clauses)) - types.keys()
@@ -173,7 +184,7 @@ def _bind_block(
     blocks += elements.blocks
     order |= elements.order
     lifter.scope = scope
-    pattern = _bind_conditions(clauses, draft, scope, drafter, blocks, late)
+    pattern = _bind_conditions(clauses, draft, ways, scope, drafter, blocks, late)
     appearance = tuple(sorted((name for name in order if scope.find(name) is not None), key=lambda name: order[name]))
     return BoundMatch(scope, appearance, pattern, lifter)
 
@@ -181,6 +192,7 @@ def _bind_block(
 def _bind_conditions(
     clauses: tuple[ast.Clause, ...],
     draft: BlockDraft,
+    ways: Sequence[BoundWay],
     scope: Scope,
     drafter: BlockDrafter,
     blocks: list[PatternBlock],
@@ -193,7 +205,7 @@ def _bind_conditions(
     block_filters: list[Expr] = _build_null_guards(draft, scope)
     for node in draft.nodes:
         # A variable of an outer block has no binding in this pattern, so its filters belong to the block.
-        filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter))
+        filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter, scope))
     for clause in clauses:
         if isinstance(clause, ast.Where):
             test = _bind_tests(clause.predicate, scope, drafter)
@@ -217,7 +229,9 @@ def _bind_conditions(
         for name, type_ in own.items()
         if isinstance(type_, NodeRef)
     )
-    hops = tuple(_build_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
+    hops = tuple(
+        build_hop(drafted, scope, way) for drafted, way in zip(draft.hops, ways, strict=True) if drafted.hop.edges
+    )
     return Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), blocks=tuple(blocks))
 
 
@@ -317,7 +331,9 @@ def _bind_either(
 ) -> tuple[Scope, Either | None]:
     """Bind the alternatives of an `either`; the scope that is returned has the variables that all of them bind."""
     names = [variable.name for variable in find_alternative_variables(clause) if scope.find(variable.name) is None]
-    known = {name: frozenset({type_.name}) for name in names if isinstance(type_ := types.get(name), NodeRef)}
+    known = {
+        name: frozenset(list_members(type_.name)) for name in names if isinstance(type_ := types.get(name), NodeRef)
+    }
     inner = [_bind_block(clauses, scope, drafter, known) for clauses in clause.alternatives]
     bound = check_alternative_types(clause, names, [each.scope for each in inner], drafter.findings)
     wider = replace(scope, variables={**scope.variables, **bound}, hidden=scope.hidden - set(names))
@@ -348,7 +364,8 @@ def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: Blo
         drafts = [scratch.draft(clauses, outer) for clauses in clause.alternatives]
         for variable in find_alternative_variables(clause):
             types = [draft.types.get(variable.name) for draft in drafts]
-            decided = frozenset(type_.name for type_ in types if isinstance(type_, NodeRef))
+            nodes = [type_ for type_ in types if isinstance(type_, NodeRef)]
+            decided = frozenset(member for node in nodes for member in list_members(node.name))
             if decided:
                 hints[variable.name] = decided
     return hints
@@ -426,13 +443,18 @@ def _hint_at_hop(predicate: ast.Expr, scope: Scope, findings: DiagnosticCollecto
             pass
 
 
-def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDrafter) -> list[Expr]:
+def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDrafter, scope: Scope) -> list[Expr]:
     predicates: list[Expr] = []
+    type_ = scope.find(node.variable)
+    declared_type = scope.get_type(type_) if isinstance(type_, NodeRef) else None
+    narrowing = build_type_filter(node, type_)
+    if narrowing is not None:
+        predicates.append(narrowing)
     for assignment in node.clause.filters:
-        declared = None if node.type is None else node.type.find_property(assignment.name.text)
+        declared = None if declared_type is None else declared_type.find_property(assignment.name.text)
         if declared is None:
-            if node.type is not None:
-                report_unknown_property(assignment.name, node.type, drafter.findings)
+            if declared_type is not None:
+                report_unknown_property(assignment.name, declared_type, drafter.findings, catalog=scope.catalog)
             if isinstance(assignment.value, ast.Variable):
                 # Resolved for its diagnostics: an undeclared parameter is a separate error.
                 binder.names.resolve(assignment.value)
@@ -450,16 +472,13 @@ def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDraft
     return predicates
 
 
-def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
-    hop = drafted.hop
-    bounds = hop.clause.bounds
-    return Hop(
-        edge=EdgeRef(edge.name, edge.source, edge.target),
-        source=hop.source,
-        target=hop.target,
-        direction=drafted.direction,
-        edge_variable=drafted.edge_variable,
-        low=1 if bounds is None else bounds.low,
-        high=1 if bounds is None else bounds.high,
-        origin=hop.clause.span,
-    )
+def _find_type(name: str, draft: BlockDraft, outer: Scope | None) -> VariableType | None:
+    if name in draft.types or outer is None:
+        return draft.types.get(name)
+    return outer.find(name)
+
+
+def _collect_walk_types(ways: Iterable[BoundWay]) -> dict[str, VariableType]:
+    """Return the types of the variables of paths; those with an error are broken already."""
+    walks = (way.walk for way in ways)
+    return {walk.variable: ValueVariable(walk.type, nullable=False) for walk in walks if walk is not None}

@@ -42,9 +42,16 @@ from omnigraph.query.mutation_plan import (
     UpdateMatched,
 )
 from omnigraph.query.rules.empty_pattern import is_empty
+from omnigraph.query.walk_plan import WalkKind
 
 _INDENT = "  "
 # The text before and after the edge in brackets, as in `$a -[Knows]-> $b`.
+_WALK_ROWS = {
+    WalkKind.PATH: "each walk without a repeated edge",
+    WalkKind.SHORTEST: "the first shortest walk of each pair, by ids",
+    WalkKind.ALL_SHORTEST: "each shortest walk of each pair",
+    WalkKind.CHEAPEST: "the cheapest walk of each pair, then the shortest, then by ids",
+}
 _ARROWS = {HopDirection.OUT: ("-", "->"), HopDirection.IN: ("<-", "-"), HopDirection.BOTH: ("-", "-")}
 
 
@@ -173,7 +180,7 @@ def _explain_pattern(pattern: Pattern) -> Iterator[str]:
         yield from _indent(map(format_expr, node.filters))
     for hop in pattern.hops:
         yield _format_hop(hop)
-        yield from _indent(map(format_expr, hop.filters))
+        yield from _indent(_explain_way(hop))
     if pattern.filters and not is_empty(pattern):
         yield "where"
         yield from _indent(map(format_expr, pattern.filters))
@@ -219,13 +226,25 @@ def _format_node(node: NodeBinding) -> str:
     return _append_notes(f"${node.variable}: {node.type}", _format_reads(node.columns))
 
 
+def _explain_way(hop: Hop) -> Iterator[str]:
+    """Yield the filters of a hop's edges, the conditions on its way, and the weight of its walks."""
+    yield from map(format_expr, hop.filters)
+    yield from (f"along {format_expr(expr)}" for expr in hop.along)
+    yield from (f"through {format_expr(expr)}" for expr in hop.through)
+    if hop.walk is not None and hop.walk.weight is not None:
+        yield f"by {format_expr(hop.walk.weight)}"
+
+
 def _format_hop(hop: Hop) -> str:
     tail, head = _ARROWS[hop.direction]
     variable = "" if hop.edge_variable is None else f"${hop.edge_variable}: "
     # A single hop has no bounds to show, also if it was written with `{1,1}`.
-    bounds = f"{{{hop.low},{hop.high}}}" if hop.is_multi else ""
+    bounds = f"{{{hop.low},{'*' if hop.high is None else hop.high}}}" if hop.is_multi else ""
     text = f"${hop.source} {tail}[{variable}{hop.edge}{bounds}]{head} ${hop.target}"
-    if hop.is_multi:
+    if hop.walk is not None:
+        text = f"{hop.walk.kind.value} ${hop.walk.variable} = {text}"
+        rows = _WALK_ROWS[hop.walk.kind]
+    elif hop.is_multi:
         rows = "each pair once, by its smallest distance"
     else:
         rows = "each pair once" if hop.is_set else "each edge"

@@ -1,6 +1,6 @@
 """Walk and rebuild typed expressions."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -157,6 +157,11 @@ def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
         else:
             conjuncts.append(part)
     return tuple(conjuncts)
+
+
+def build_conjunction(terms: Sequence[Expr]) -> Expr:
+    """Return the conjunction of one or more terms."""
+    return terms[0] if len(terms) == 1 else And(terms=tuple(terms), origin=terms[0].origin)
 
 
 def find_aggregates(expr: Expr) -> tuple[Aggregate, ...]:

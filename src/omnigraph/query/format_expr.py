@@ -35,10 +35,12 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
 )
+from omnigraph.query.expr_types import ROW, WALK_KEY
 from omnigraph.query.logical_plan import POSITION_PREFIX
-from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.union_types import ID_COLUMN
 from omnigraph.schema.values import format_value
 
 _META_NAMES = frozenset(meta.value for meta in MetaColumn)
@@ -56,7 +58,9 @@ def format_expr(expr: Expr) -> str:
         case Now():
             return "now()"
         case Prop():
-            return expr.name if expr.variable == ROW else f"${expr.variable}.{expr.name}"
+            # The id of a union is a value like its properties.
+            name = "@id" if expr.name == ID_COLUMN else expr.name
+            return name if expr.variable == ROW else f"${expr.variable}.{name}"
         case Identity():
             column = expr.part.value
             return _ROW_COLUMN_NAMES[column] if expr.variable == ROW else f"${expr.variable}.@{column}"
@@ -100,6 +104,10 @@ def _format_composed(expr: Computed | RecordExpr | FieldRef | Case) -> str:
             return _format_computed(expr)
         case RecordExpr():
             return f"{{ {', '.join(f'{name}: {format_expr(value)}' for name, value in expr.items)} }}"
+        case FieldRef() if isinstance(expr.operand.type, WalkOf):
+            # The key of a walk stands for the walk itself.
+            walk = format_expr(expr.operand)
+            return walk if expr.name == WALK_KEY else f"{expr.name}({walk})"
         case FieldRef():
             return f"{_format_nested(expr.operand)}.{_format_field(expr)}"
         case Case():

@@ -20,6 +20,7 @@ class FunctionFamily(Enum):
     RANK = "a rank function"
     PASSAGE = "a passage of a text"
     SCALAR = "a function"
+    WALK = "a function of a walk"
 
 
 class CallContext(Enum):
@@ -129,6 +130,20 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
         misused_code="T19",
     ),
 )
+_WALK_FUNCTIONS = tuple(
+    Function(
+        name=name,
+        family=FunctionFamily.WALK,
+        min_args=1,
+        max_args=1,
+        contexts=frozenset(CallContext),
+        usage=f"`{name}($w)` of a path `$w`",
+        misplaced_code="T27",
+        misused_code="T27",
+    )
+    # `length` is a function of texts too, and listed with these.
+    for name in ("cost", "nodes", "edges")
+)
 _SCALAR_FUNCTIONS = tuple(
     Function(
         name=signature.name,
@@ -142,7 +157,9 @@ _SCALAR_FUNCTIONS = tuple(
     )
     for signature in SIGNATURES.values()
 )
-FUNCTIONS: dict[str, Function] = {function.name: function for function in (*_ALL_FUNCTIONS, *_SCALAR_FUNCTIONS)}
+FUNCTIONS: dict[str, Function] = {
+    function.name: function for function in (*_ALL_FUNCTIONS, *_WALK_FUNCTIONS, *_SCALAR_FUNCTIONS)
+}
 
 
 def resolve_function(call: ast.Call, context: CallContext, findings: DiagnosticCollector) -> Function | None:
@@ -183,7 +200,7 @@ def _suggest_functions(word: str, context: CallContext) -> str:
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:
     message = f"`{function.name}` can't be used {context.value}"
     match function.family:
-        case FunctionFamily.VALUE | FunctionFamily.SCALAR:
+        case FunctionFamily.VALUE | FunctionFamily.SCALAR | FunctionFamily.WALK:
             return message, "compare it with something: `$v.property < now()`"
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"

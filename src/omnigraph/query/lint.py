@@ -26,9 +26,9 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import Pattern, ReadQuery, get_bound_types, get_patterns
 from omnigraph.query.mutation_plan import (
-    ROW,
     BoundQuery,
     Delete,
     DriveMatch,
@@ -37,6 +37,7 @@ from omnigraph.query.mutation_plan import (
     MutationQuery,
     Update,
 )
+from omnigraph.query.union_types import resolve_types
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import join_words
 from omnigraph.schema.types import EnumOf, Scalar
@@ -212,12 +213,15 @@ def _check_equality_index(
     prop: Prop, other: Expr, types: dict[str, ExprType], catalog: Catalog
 ) -> Iterator[Diagnostic]:
     type_ = types[prop.variable]
-    declared = catalog.find_type(type_.name) if isinstance(type_, NodeRef | EdgeRef) else None
     # A comparison with null is never true and gets its own warning, L205.
     is_null = isinstance(other, Const) and other.value is None
-    if declared is not None and not is_null and _is_selective(prop) and not _has_index(declared, prop.name):
-        message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
-        yield Diagnostic("L204", prop.origin, message, f"add `@index({prop.name})` to `{declared.name}`")
+    if not isinstance(type_, NodeRef | EdgeRef) or is_null or not _is_selective(prop):
+        return
+    # Each type of a union has an index of its own, or none. The type and id of a union are no properties.
+    for declared in resolve_types(catalog, type_.name):
+        if declared.find_property(prop.name) is not None and not _has_index(declared, prop.name):
+            message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
+            yield Diagnostic("L204", prop.origin, message, f"add `@index({prop.name})` to `{declared.name}`")
 
 
 def _can_use_indexes(expr: Or) -> bool:

@@ -27,11 +27,9 @@ from omnigraph.query.expr import (
     require,
 )
 from omnigraph.query.expr_tree import find_variables, walk
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.types import Scalar
-
-# The variable of the current row in the `where` of an update or delete; no user can write such a name.
-ROW = "#row"
 
 # Values that are known before a row is read.
 StoredValue: TypeAlias = Const | ParamRef | Now

@@ -16,7 +16,6 @@ from omnigraph.engine.search.text_match import evaluate_text_match, find_text_po
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import mask_missing, to_stored_type
 from omnigraph.query.expr import (
-    And,
     Bm25,
     Compare,
     Distance,
@@ -30,7 +29,7 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
 )
-from omnigraph.query.expr_tree import find_variables, walk
+from omnigraph.query.expr_tree import build_conjunction, find_variables, walk
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
 
@@ -144,8 +143,3 @@ def _note_access(table: TableReader, predicate: Expr, context: ExecutionContext,
     access = table.describe_current_access(predicate, context.inputs)
     if access != table.describe_access(predicate, context.inputs):
         profile.note_choice(f"{table.type.name} by {access}")
-
-
-def build_conjunction(terms: Sequence[Expr]) -> Expr:
-    """Return the conjunction of one or more terms."""
-    return terms[0] if len(terms) == 1 else And(terms=tuple(terms), origin=terms[0].origin)
