@@ -239,7 +239,8 @@ def _format_hop(hop: Hop) -> str:
     tail, head = _ARROWS[hop.direction]
     variable = "" if hop.edge_variable is None else f"${hop.edge_variable}: "
     # A single hop has no bounds to show, also if it was written with `{1,1}`.
-    bounds = f"{{{hop.low},{'*' if hop.high is None else hop.high}}}" if hop.is_multi else ""
+    high = "*" if hop.high is None else hop.high
+    bounds = f"{{{hop.low},{high}}}" if hop.is_multi else ""
     text = f"${hop.source} {tail}[{variable}{hop.edge}{bounds}]{head} ${hop.target}"
     if hop.walk is not None:
         text = f"{hop.walk.kind.value} ${hop.walk.variable} = {text}"

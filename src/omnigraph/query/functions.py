@@ -205,6 +205,12 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
         case FunctionFamily.AGGREGATE:
+            if context in (CallContext.PREDICATE, CallContext.OPERAND):
+                # As SQL and Cypher users write it: a match has no groups to aggregate over.
+                return (
+                    message,
+                    "count in a block, `count { $p knows $q } > 3`, or after `return`: `having { count(*) > 3 }`",
+                )
             return message, "use an aggregate in `return` or `order`, and not inside another one"
         case FunctionFamily.PASSAGE:
             return message, "return it as a column"

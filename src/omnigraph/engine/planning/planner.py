@@ -164,6 +164,8 @@ class _PatternPlanner:
         for _ in self._graph.late_variables:
             plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_inputs(left, plain)
+            # Hops between variables that are bound now were followed with them.
+            plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_connected(left, [*self._take_late_hops(), *plain])
         plain = [hop for hop in plain if hop.source in left or hop.target in left]
         self._add_components(self._graph.find_components(plain, left, ()), plain)
