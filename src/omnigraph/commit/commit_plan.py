@@ -101,6 +101,8 @@ class CommitPlan:
     """The last cleanup before the data that the plan relies on was read, if that was earlier than its base."""
     watch: Watch | None = None
     """Checked before every swap, and never after one: it may still cancel the write, which then leaves no trace."""
+    answer: object = None
+    """What the caller returns if this plan is the one that is committed; the publisher only hands it back."""
     outlives_cleanup: bool = True
     """Whether it may be published after a cleanup that ran since: not if it pins versions that its base does not."""
 

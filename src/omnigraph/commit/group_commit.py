@@ -59,6 +59,8 @@ class PublishResult:
     commit: Commit
     head: Head
     is_repeated: bool = False
+    answer: object = None
+    """The `answer` of the plan that was committed, which may not be the first one."""
 
 
 # The commit of a write and whether an earlier request made it; None if it changes nothing; or why it failed.
@@ -362,7 +364,8 @@ def _settle(group: _Round, head: Head) -> None:
             plan = group.plans.get(write)
             if plan is not None and plan.is_groupable:
                 write.superseded = frozenset(write.files) - write.builder.list_files(plan)
-            write.settle(result=PublishResult(commit, head, is_repeated))
+            answer = None if plan is None or is_repeated else plan.answer
+            write.settle(result=PublishResult(commit, head, is_repeated, answer))
 
 
 def _find_epoch(plan: CommitPlan) -> int:

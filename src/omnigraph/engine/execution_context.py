@@ -4,21 +4,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
+from omnigraph.engine.operators.cut_off import CutOff
+from omnigraph.engine.physical_plan import Link
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
-from omnigraph.engine.value_store import NO_POSITION, ValueStore, mask_missing
+from omnigraph.engine.tables.union_reader import UnionReader
+from omnigraph.engine.value_store import NO_POSITION, ValueStore, evaluate_bound
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal
-from omnigraph.schema.catalog import EdgeType, Property
+from omnigraph.query.union_types import find_table_type, is_union, list_members
+from omnigraph.schema.catalog import Catalog, EdgeType, Property
+from omnigraph.storage.arrow_buffers import fill_nulls
+from omnigraph.storage.columnar_sets import concat_chunks
 
 # Embeds a text for a Vector property: with its size, by the model that its `@embed` names.
 Embed: TypeAlias = Callable[[str, Property], Sequence[float]]
@@ -45,26 +50,36 @@ class ExecutionContext:
     embed: Embed = refuse_embedding
     profile: QueryProfile | None = None
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
+    # By the text of a hop over several edges, whether its upper bound left nodes unreached.
+    cut_offs: dict[str, CutOff] = field(default_factory=dict, repr=False, compare=False)
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of the state that is read."""
+        return self.view.catalog
+
     def get_reader(self, type_name: str) -> TableReader:
-        """Return the reader of a node or edge type."""
+        """Return the reader of a node or edge type, or of a union of types."""
         reader = self._readers.get(type_name)
         if reader is None:
-            reader = self._readers[type_name] = self.cache.get_reader(self.view, self.view.get_type(type_name))
+            if is_union(type_name):
+                members = [self.get_reader(member) for member in list_members(type_name)]
+                reader = UnionReader(find_table_type(self.view.catalog, type_name), members)
+            else:
+                reader = self.cache.get_reader(self.view, self.view.get_type(type_name))
+            self._readers[type_name] = reader
         return reader
 
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         reader = self.get_reader(type_name)
-        if not len(at) or int(at.min()) >= 0:
-            return reader.take_values(column, at, self.budget)
-        is_bound = at >= 0
-        values = reader.take_values(column, at[is_bound], self.budget)
-        # Row numbers among those that were read; null for the others.
-        rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
-        return values.take(mask_missing(rows))
+        return evaluate_bound(at, lambda bound: reader.take_values(column, bound, self.budget))
+
+    def take_at(self, type_name: str, column: str, at: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """Return the same as `take_values`, at positions that are a column of values, null where there is none."""
+        return self.take_values(type_name, column, fill_nulls(concat_chunks(at), NO_POSITION))
 
     def get_topology(self, edge_name: str) -> Topology:
         """Return the adjacency of an edge type; build and cache it if it is not in memory yet."""
@@ -75,13 +90,29 @@ class ExecutionContext:
             self._topologies[edge_name] = topology
         return topology
 
+    def get_cut_off(self, link: Link) -> CutOff:
+        """Return where the searches of a hop note that its upper bound left nodes unreached."""
+        # One edge is no traversal that a bound could end, and without a bound nothing is cut off.
+        is_looked_for = link.high is not None and link.high > 1
+        edges = f"({link.edge})" if is_union(link.edge) else link.edge
+        text = f"{edges}{{{link.low},{link.high}}}"
+        return self.cut_offs.setdefault(text, CutOff(is_looked_for))
+
+    def list_notes(self) -> tuple[str, ...]:
+        """Return what the caller should know about the result, in the order of the plan."""
+        return tuple(
+            f"{text} stopped at its upper bound: more nodes are reachable over more edges"
+            for text, cut_off in self.cut_offs.items()
+            if cut_off.is_found
+        )
+
     def release(self) -> None:
         """Release all adjacency once the pattern is solved: the rows of the result may be fetched much later."""
         self._topologies.clear()
 
     def has_topology(self, edge_name: str) -> bool:
-        """Return whether `get_topology` is cheap: the adjacency is in memory, or stored in the derived cache."""
-        return self.cache.has_topology(self.view, self.get_edge_type(edge_name))
+        """Return whether `get_topology` is cheap, for all members of a union: in memory, or in the derived cache."""
+        return all(self.cache.has_topology(self.view, self.get_edge_type(member)) for member in list_members(edge_name))
 
     def get_edge_type(self, name: str) -> EdgeType:
         """Return the edge type with exactly this name."""

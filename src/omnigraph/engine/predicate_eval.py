@@ -14,22 +14,30 @@ import pyarrow.compute as pc
 from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
-from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed
+from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
+from omnigraph.engine.value_store import read_records
+from omnigraph.engine.walk_values import build_walk_keys, measure_walks
 from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     Aggregate,
     And,
+    ArrayOf,
     Bm25,
     Case,
     Compare,
     Computed,
     Const,
     Contains,
+    Distance,
+    EdgeRef,
+    Entity,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
     Nearest,
+    NodeRef,
     Not,
     Now,
     Op,
@@ -37,14 +45,20 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     Rank,
+    RecordExpr,
+    RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
 )
 from omnigraph.query.expr_tree import walk
+from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.storage.columnar_sets import concat_chunks
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -95,11 +109,33 @@ class ValueSource(Protocol):
 
 
 @runtime_checkable
+class EntitySource(Protocol):
+    """A source of values whose variables are bound to rows: a whole node or edge is the position of its row."""
+
+    def read_positions(self, variable: str) -> Column:
+        """Return the positions of a variable's rows; null where it has none."""
+        ...
+
+    def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
+        ...
+
+
+@runtime_checkable
 class ResultValueSource(Protocol):
     """A source of values that also has aggregates and scores: the rows of a result."""
 
     def read_result(self, expr: Aggregate | Rank) -> Column:
         """Return an aggregate or score."""
+        ...
+
+
+@runtime_checkable
+class SearchValueSource(Protocol):
+    """A source of values that also evaluates searches: its variables are bound to rows."""
+
+    def read_search_value(self, expr: Rank | Distance | Snippet) -> Column:
+        """Return a score, a distance or a passage."""
         ...
 
 
@@ -147,6 +183,8 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
     match expr:
         case Const() | ParamRef() | Now():
             return pa.scalar(inputs.resolve(expr), to_arrow_type(expr.type))
+        case RecordsParam():
+            return read_records(inputs.get_records(expr), expr.type)
         case Prop() | Identity() | ValueRef():
             return values.read_column(expr)
         case IsNull():
@@ -164,6 +202,22 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             # Ids of one type are compared by the positions of their rows, without reading them.
             by_position = values.compare(expr)
             return _evaluate_comparison(expr, values, inputs, log) if by_position is None else by_position
+        case In() | Contains() | StartsWith() | TextMatch():
+            return _evaluate_match(expr, values, inputs)
+        case Computed() | Case() | RecordExpr() | FieldRef():
+            return _evaluate_composed(expr, values, inputs, log)
+        case Entity() if isinstance(values, EntitySource):
+            return values.read_positions(expr.variable)
+        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+            return values.read_result(expr)
+        case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
+            return values.read_search_value(expr)
+        case _:
+            raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
+
+
+def _evaluate_match(expr: In | Contains | StartsWith | TextMatch, values: ValueSource, inputs: QueryInputs) -> Operand:
+    match expr:
         case In():
             return _evaluate_in(expr, values, inputs)
         case Contains():
@@ -174,14 +228,41 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
         case TextMatch():
             return values.match_text(expr)
+
+
+def _evaluate_composed(
+    expr: Computed | Case | RecordExpr | FieldRef, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None
+) -> Operand:
+    def evaluate_part(part: Expr, own: OverflowLog | None) -> Operand:
+        return _evaluate_operand(part, values, inputs, own)
+
+    match expr:
         case Computed():
-            return evaluate_computed(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), inputs, log)
+            return evaluate_computed(expr, evaluate_part, inputs, log)
         case Case():
-            return evaluate_case(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), values.size, log)
-        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
-            return values.read_result(expr)
-        case _:
-            raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
+            return evaluate_case(expr, evaluate_part, values.size, log)
+        case RecordExpr():
+            return evaluate_record(expr, evaluate_part, values.size, log)
+        case FieldRef():
+            return _evaluate_field(expr, values, inputs, log)
+
+
+def _evaluate_field(expr: FieldRef, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
+    owner = expr.operand.type
+    if isinstance(owner, NodeRef | EdgeRef):
+        assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
+        operand = _evaluate_operand(expr.operand, values, inputs, log)
+        at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+        return values.read_property(owner.name, expr.name, at)
+    record = _evaluate_operand(expr.operand, values, inputs, log)
+    if isinstance(owner, WalkOf) and expr.name in (WALK_LENGTH, WALK_KEY):
+        walks = pa.repeat(record, values.size) if isinstance(record, pa.Scalar) else concat_chunks(record)
+        if expr.name == WALK_LENGTH:
+            return measure_walks(walks)
+        assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no paths
+        return build_walk_keys(walks, owner, values.read_property)
+    # The kernel, unlike the child array itself, is null where the record is.
+    return pc.struct_field(record, expr.name)
 
 
 # --- single operators --------------------------------------------------------------------------------
@@ -245,8 +326,11 @@ def _evaluate_pairwise(function: Callable[..., bool], left: Column, right: Colum
 
 def _evaluate_in(expr: In, values: ValueSource, inputs: QueryInputs) -> Column:
     element = evaluate_over(expr.element, values, inputs)
-    type_ = _get_value_type(expr.element)
     collection = expr.collection
+    if isinstance(collection.type, ArrayOf):
+        # Nodes and edges are positions here, and equal positions are the same row.
+        return is_in_list(element, evaluate_over(collection, values, inputs), pc.equal)
+    type_ = _get_value_type(expr.element)
     assert isinstance(collection.type, ListOf)  # noqa: S101 - expressions check this when built
     if not isinstance(collection, Const | ParamRef):
         of_items = collection.type.element

@@ -1,5 +1,6 @@
 """The values of variables that are bound to values: the bindings hold indices into these columns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +9,9 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.query_budget import Budget
-from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf, WalkOf
+from omnigraph.query.expr_types import WALK_COST
+from omnigraph.query.record_params import RecordRows
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.storage.arrow_buffers import build_array
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -24,10 +27,25 @@ def to_stored_type(type_: ExprType) -> pa.DataType:
             return pa.int64()
         case ArrayOf(element=element):
             return pa.list_(to_stored_type(element))
+        case WalkOf(fields=fields, cost=cost):
+            costs = [] if cost is None else [(WALK_COST, to_arrow_type(cost))]
+            return pa.struct([*((name, to_stored_type(field_type)) for name, field_type in fields), *costs])
         case RecordOf(fields=fields):
             return pa.struct([(name, to_stored_type(field_type)) for name, field_type in fields])
         case _:
             return to_arrow_type(type_)
+
+
+def read_records(rows: RecordRows | None, type_: ArrayOf) -> pa.Scalar:
+    """Return the value of a parameter that is a list of records; null for None."""
+    stored = to_stored_type(type_)
+    if rows is None:
+        return pa.scalar(None, stored)
+    fields = list(stored.value_type)
+    columns = [pa.array(column, field.type) for column, field in zip(rows.columns, fields, strict=True)]
+    records = pa.StructArray.from_arrays(columns, fields=fields)
+    # A list of one row, because Arrow builds no list scalar from an array.
+    return pa.ListArray.from_arrays(pa.array([0, rows.size], pa.int32()), records)[0]
 
 
 @dataclass(slots=True)
@@ -40,14 +58,17 @@ class _ValueColumn:
 
 @dataclass(slots=True)
 class ValueStore:
-    """The values of all value variables of one query run. They stay until the query ends."""
+    """The values of all value variables of one query run. They stay until the query ends.
 
-    _columns: dict[str, _ValueColumn] = field(default_factory=dict)
+    Blocks beside each other may bind variables of one name to values of different types.
+    """
+
+    _columns: dict[tuple[str, pa.DataType], _ValueColumn] = field(default_factory=dict)
 
     def append(self, variable: str, values: pa.Array, budget: Budget) -> NDArray[np.int64]:
         """Add values of a variable and return their indices, in order."""
         budget.claim(values.nbytes + 8 * len(values), f"the values of ${variable}")
-        column = self._columns.setdefault(variable, _ValueColumn())
+        column = self._columns.setdefault((variable, values.type), _ValueColumn())
         first = column.size
         column.chunks.append(values)
         column.size += len(values)
@@ -55,13 +76,29 @@ class ValueStore:
 
     def take(self, variable: str, at: Positions, type_: pa.DataType) -> pa.Array:
         """Return the values of a variable at indices; null at `NO_POSITION`."""
-        column = self._columns.get(variable)
+        column = self._columns.get((variable, type_)) or self._find_only(variable)
         if column is None or not column.size:
             return pa.nulls(len(at), type_)
         if len(column.chunks) > 1:
             # Joined once and kept, so that many small reads do not join them again.
             column.chunks = [concat_chunks(pa.chunked_array(column.chunks))]
-        return column.chunks[0].take(mask_missing(at))
+        values = column.chunks[0].take(mask_missing(at))
+        return values if values.type == type_ else values.cast(type_)
+
+    def _find_only(self, variable: str) -> _ValueColumn | None:
+        """Return the values of a variable whose type differs in its representation only."""
+        columns = [column for (name, _), column in self._columns.items() if name == variable]
+        return columns[0] if len(columns) == 1 else None
+
+
+def evaluate_bound(at: Positions, evaluate: Callable[[Positions], pa.Array]) -> pa.Array:
+    """Return what `evaluate` returns for positions, which it gets without missing ones; null for these."""
+    if not len(at) or int(at.min()) >= 0:
+        return evaluate(at)
+    is_bound = at >= 0
+    # Row numbers among those that were evaluated; null for the others.
+    rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
+    return evaluate(at[is_bound]).take(mask_missing(rows))
 
 
 def mask_missing(at: Positions) -> pa.Array:

@@ -4,7 +4,7 @@ Reads and mutations share this binder; they differ in how names are resolved (`N
 for an invalid expression, whose error is then already reported, so that callers continue and find the other errors.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
@@ -13,6 +13,8 @@ from omnigraph.query.bind_calls import CallBinder
 from omnigraph.query.bind_compare import MismatchReporter, Operand, bind_brace_filter, bind_compare
 from omnigraph.query.bind_computed import ComputedBinder
 from omnigraph.query.bind_literal import bind_literal, clip_text, infer_literal_type
+from omnigraph.query.bind_records import bind_field, bind_record
+from omnigraph.query.bind_walks import bind_walk_call
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -27,11 +29,13 @@ from omnigraph.query.expr import (
     ParamRef,
     Predicate,
     Prop,
+    WalkOf,
 )
 from omnigraph.query.functions import CallContext, FunctionFamily, resolve_function
-from omnigraph.query.logical_plan import GENERATED_PREFIX
+from omnigraph.query.logical_plan import GENERATED_PREFIX, build_identity
+from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scalar_functions import SIGNATURES
-from omnigraph.query.scope import NameResolver
+from omnigraph.query.scope import BlockLifter, NameResolver, ReadNameResolver
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import InvalidValue
@@ -43,6 +47,8 @@ class ExprBinder:
 
     names: NameResolver
     findings: DiagnosticCollector
+    # Binds blocks inside expressions; None where none may stand.
+    lifter: BlockLifter | None = None
 
     def bind_predicate(self, node: ast.Expr) -> Expr | None:
         """Bind a condition; all its terms are checked, also those after an invalid one."""
@@ -101,8 +107,17 @@ class ExprBinder:
                 return self._bind_call(node, context)
             case ast.Arithmetic() | ast.Negate() | ast.Index() | ast.ListExpr() | ast.Case():
                 return self._bind_computed(node, context)
+            case ast.Block():
+                return self._bind_block(node)
             case ast.Compare() | ast.IsNull() | ast.Not() | ast.And() | ast.Or():
                 return self.bind_predicate(node)
+            case ast.Record():
+                return bind_record(node, lambda item: self.bind_value(item, context), self.findings)
+            case ast.Field():
+                operand = self.bind_value(node.operand, context)
+                if operand is None:
+                    return None
+                return bind_field(operand, node.name, node.span, self.names, self.findings)
             case _:
                 assert_never(node)
 
@@ -165,8 +180,19 @@ class ExprBinder:
         terms = tuple(term for term in bound if term is not None)
         return terms if len(terms) == len(bound) else None
 
+    def _bind_block(self, node: ast.Block) -> Expr | None:
+        if self.lifter is None:
+            message = f"a `{node.kind.value}` block can't stand here: it reads a pattern"
+            help_ = "compute it in a read, or drive the write by a `match`"
+            self.findings.add_error("T14", node.span, message, help_)
+            return None
+        return self.lifter.lift(node)
+
     def _bind_is_null(self, node: ast.IsNull) -> IsNull | None:
         operand = self.bind_value(node.operand, CallContext.OPERAND)
+        if isinstance(operand, Entity) and operand.nullable:
+            # A variable of an optional block is null where it has no id.
+            operand = build_identity(operand)
         if isinstance(operand, Entity):
             message = f"`{print_expr(node.operand)}` is a whole `{operand.type}`, which is never null"
             help_ = f"test a property (`{print_expr(node.operand)}.property is null`), or use a `not` block"
@@ -174,9 +200,24 @@ class ExprBinder:
             return None
         return None if operand is None else IsNull(operand=operand, negated=node.negated, origin=node.span)
 
+    def _is_walk(self, node: ast.Expr) -> bool:
+        """Return whether a node is the variable of a path; anything else has no walk as its value."""
+        if not isinstance(node, ast.Variable):
+            return False
+        # Resolved without findings: the call reports them.
+        silent = (
+            replace(self.names, findings=DiagnosticCollector()) if isinstance(self.names, ReadNameResolver) else None
+        )
+        value = None if silent is None else silent.resolve(node)
+        return value is not None and isinstance(value.type, WalkOf)
+
     def _bind_call(self, node: ast.Call, context: CallContext) -> Expr | None:
         function = resolve_function(node, context, self.findings)
         if function is None:
+            return None
+        if isinstance(self.names, RowNameResolver) and function.family in (FunctionFamily.RANK, FunctionFamily.PASSAGE):
+            message = f"`{function.name}` can't be used in a mutation"
+            self.findings.add_error("T18", node.span, message, "find the rows in a `match` before the statement")
             return None
         match function.family:
             case FunctionFamily.VALUE:
@@ -184,9 +225,15 @@ class ExprBinder:
             case FunctionFamily.AGGREGATE:
                 return self._calls.bind_aggregate(node, function, self.bind_value)
             case FunctionFamily.RANK:
-                return self._calls.bind_rank(node, function)
+                return self._calls.bind_rank(node, function, self.bind_value)
+            case FunctionFamily.PASSAGE:
+                return self._calls.bind_snippet(node, function)
             case FunctionFamily.SEARCH:
                 return self._calls.bind_text_match(node, function)
+            case FunctionFamily.WALK:
+                return bind_walk_call(node, function, lambda part: self.bind_value(part, context), self.findings)
+            case FunctionFamily.SCALAR if function.name == "length" and self._is_walk(node.arguments[0]):
+                return bind_walk_call(node, function, lambda part: self.bind_value(part, context), self.findings)
             case FunctionFamily.SCALAR:
                 return self._get_computed_binder(context).bind_call(node, SIGNATURES[function.name])
             case _:

@@ -7,8 +7,9 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.printer import format_expr as print_expr
-from omnigraph.lang.printer import print_literal
+from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.column_names import build_column_name
 from omnigraph.query.expr import (
     Bm25,
     Const,
@@ -20,15 +21,20 @@ from omnigraph.query.expr import (
     ParamRef,
     Rank,
     Rrf,
+    ShapedType,
+    ValueRef,
+    WalkOf,
     is_whole,
 )
 from omnigraph.query.expr_tree import find_aggregates, find_foreign
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
-from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
-from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope
+from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
+from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable, build_position_name
+from omnigraph.query.union_types import list_identities
+from omnigraph.query.walk_plan import WALK_KEY, read_part, read_walk
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.types import is_scalar
+from omnigraph.schema.types import Scalar, is_scalar
 
 # The largest I64.
 _MAX_COUNT = 2**63 - 1
@@ -64,7 +70,7 @@ def bind_output(
 
     `appearance` are the variables of the pattern in order of appearance, which breaks ties.
     """
-    binder = ExprBinder(ReadNameResolver(scope, findings), findings)
+    binder = ExprBinder(ReadNameResolver(scope, findings), findings, scope.lifter)
     projected = _project(read.projections, binder, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
     if is_grouped:
@@ -84,9 +90,9 @@ def bind_output(
         grouping=_build_grouping(values, order) if is_grouped and not findings else None,
         rank=rank,
         order=order,
-        ties=_build_ties(values, is_grouped, read, appearance),
-        limit=_bind_count(read.limit, "limit", scope, findings),
-        offset=_bind_count(read.offset, "offset", scope, findings),
+        ties=_build_ties(values, is_grouped, read, scope, appearance),
+        limit=bind_count(read.limit, "limit", scope, findings),
+        offset=bind_count(read.offset, "offset", scope, findings),
     )
 
 
@@ -122,27 +128,6 @@ def _project(
     return tuple(projected)
 
 
-def build_column_name(node: ast.Expr) -> str:
-    """Return the name of a column without an alias: its text without `$`."""
-    match node:
-        case ast.Variable():
-            return node.name
-        case ast.PropertyRef():
-            return f"{node.variable.name}.{'@' if node.is_meta else ''}{node.name.text}"
-        case ast.BareName():
-            return node.name.text
-        case ast.Star():
-            return "*"
-        case ast.LiteralExpr():
-            return print_literal(node.value)
-        case ast.Call():
-            arguments = [build_column_name(argument) for argument in node.arguments]
-            arguments += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
-            return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(arguments)})"
-        case _:
-            return print_expr(node).replace("$", "")
-
-
 def _calls_aggregate(node: ast.Expr) -> bool:
     """Return whether a node calls an aggregate function, by its name alone."""
     # An invalid aggregate counts too: else its error would cause others, in the order keys.
@@ -169,19 +154,18 @@ def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
     """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
     values = (column.value for column in columns if column.value is not None)
     keys = {value for value in values if not find_aggregates(value)}
-    ids: set[Expr] = {Identity(variable=key.variable, origin=key.origin) for key in keys if isinstance(key, Entity)}
-    return keys | ids
+    return keys.union(*(list_identities(key) for key in keys if isinstance(key, Entity)))
 
 
 def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
     """Check that group keys and distinct columns, which are compared, are scalars or whole nodes and edges."""
     for column in projected:
         value, node = column.value, column.node.value
-        if value is None or isinstance(value, Entity) or find_aggregates(value):
+        if value is None or isinstance(value, Entity) or isinstance(value.type, WalkOf) or find_aggregates(value):
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
             findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
-        elif not is_scalar(value.type):
+        elif isinstance(value.type, ShapedType) or not is_scalar(value.type):
             message = (
                 f"`{print_expr(node)}` is {value.type}, which can't be compared, so it can't be used with {reason}"
             )
@@ -231,7 +215,7 @@ class _OrderBinder:
         if isinstance(names, ReadNameResolver):
             for variable in names.scope.names:
                 type_ = names.scope.find(variable)
-                if type_ is None or isinstance(type_, BrokenType):
+                if type_ is None or isinstance(type_, BrokenType | ValueVariable):
                     continue
                 if names.scope.get_type(type_).find_property(name) is not None:
                     return f"did you mean `${variable}.{name}`?"
@@ -262,7 +246,7 @@ class _OrderBinder:
             self._report("T7", node, f"`{text}` is a whole `{value.type}`, which has no order", help_)
         elif isinstance(value, Const | ParamRef | Now):
             self._report("T7", node, f"`{text}` is the same for all rows, so it orders nothing", "name a property")
-        elif not is_scalar(value.type):
+        elif isinstance(value.type, ShapedType) or not is_scalar(value.type):
             self._report("T7", node, f"`{text}` is {value.type}, which has no order")
         else:
             return True
@@ -295,8 +279,7 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
     values = {column.value for column in columns}
-    ids = {Identity(variable=v.variable, origin=v.origin) for v in values if isinstance(v, Entity)}
-    return aliases, frozenset(values | ids)
+    return aliases, frozenset(values.union(*(list_identities(v) for v in values if isinstance(v, Entity))))
 
 
 def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Grouping:
@@ -306,19 +289,48 @@ def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Groupin
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
 
-def _build_ties(values: list[Expr], is_grouped: bool, read: ast.Read, appearance: tuple[str, ...]) -> tuple[Expr, ...]:
+def _build_ties(
+    values: list[Expr], is_grouped: bool, read: ast.Read, scope: Scope, appearance: tuple[str, ...]
+) -> tuple[Expr, ...]:
     # In order of appearance: "Order is total" in the reference of the query language documents it.
     if not is_grouped and not read.distinct:
-        return tuple(Identity(variable=name, origin=read.span) for name in appearance)
+        return build_identities(appearance, scope, read.span)
     # Group keys decide the aggregates, so these break no ties.
     keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
-    return tuple(Identity(variable=k.variable, origin=k.origin) if isinstance(k, Entity) else k for k in keys)
+    return tuple(map(_identify_key, keys))
+
+
+def _identify_key(key: Expr) -> Expr:
+    """Return what orders the values of a column: the ids of a node, edge or walk."""
+    if isinstance(key, Entity):
+        return build_identity(key)
+    return read_part(key, WALK_KEY) if isinstance(key.type, WalkOf) else key
+
+
+def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
+    """Return what tells matches apart: the ids of nodes, edges and walks, and the positions of elements in their lists."""
+    identities = (_identify(name, scope, origin) for name in names)
+    return tuple(identity for identity in identities if identity is not None)
+
+
+def _identify(name: str, scope: Scope, origin: Span) -> Expr | None:
+    """Return the id of a variable; None if its value does not tell matches apart."""
+    type_ = scope.find(name)
+    nullable = scope.is_nullable(name)
+    if scope.is_element(name):
+        return ValueRef(variable=build_position_name(name), type=Scalar.I64, nullable=nullable, origin=origin)
+    if not isinstance(type_, ValueVariable):
+        return Identity(variable=name, nullable=nullable, origin=origin)
+    if not isinstance(type_.type, WalkOf):
+        return None
+    return read_walk(name, type_.type, WALK_KEY, origin, nullable=nullable or type_.nullable)
 
 
 # --- limit, offset -------------------------------------------------------------------------------
 
 
-def _bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: DiagnosticCollector) -> Count | None:
+def bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: DiagnosticCollector) -> Count | None:
+    """Bind a number of rows: a literal or a parameter; None if there is none, or if it has an error."""
     if node is None:
         return None
     help_ = f"give a number, or an integer parameter: `{word} $n` with `$n: I64`"
@@ -332,7 +344,7 @@ def _bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: Diagno
             findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", closest or declare_help)
             return None
         param = scope.params.resolve(node)
-        if param is not None and is_whole(param, at_least=0):
+        if isinstance(param, ParamRef) and is_whole(param, at_least=0):
             return param
         # Its declaration is already reported.
         if node.name in scope.params.broken:

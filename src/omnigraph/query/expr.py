@@ -6,74 +6,34 @@ ignores the position in the source, so equal expressions can be looked up in a d
 """
 
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from enum import Enum
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from omnigraph.lang.source import Span
+from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
+from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.search_values import Distance, Snippet
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.types import (
-    INTEGER_RANGES,
-    EnumOf,
-    ListOf,
-    Scalar,
-    ValueType,
-    VectorOf,
-    are_comparable,
-    is_scalar,
-    is_text,
-)
+from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_scalar, is_text
+
+# The types belong to the expressions: a caller needs only this module.
+__all__ = [
+    "ArrayOf",
+    "Distance",
+    "EdgeRef",
+    "EntityType",
+    "ExprType",
+    "NodeRef",
+    "RecordOf",
+    "ShapedType",
+    "Snippet",
+    "WalkOf",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRef:
-    """The type of a node variable."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeRef:
-    """The type of an edge variable, with the node types at its stored ends."""
-
-    name: str
-    source: str
-    target: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-EntityType: TypeAlias = NodeRef | EdgeRef
-
-
-@dataclass(frozen=True, slots=True)
-class RecordOf:
-    """The type of a record, which shapes a result: names and types of its fields, in order."""
-
-    fields: tuple[tuple[str, "ExprType"], ...]
-
-    def __str__(self) -> str:
-        return "{" + ", ".join(f"{name}: {type_}" for name, type_ in self.fields) + "}"
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayOf:
-    """The type of a list that no property can store: of nodes, edges, records or lists."""
-
-    element: "ExprType"
-
-    def __str__(self) -> str:
-        return f"[{self.element}]"
-
-
-# A whole node or edge is an expression, but not a value: it can't be compared or aggregated except by its identity.
-# Neither are records and lists of such: they shape results.
-ExprType: TypeAlias = ValueType | NodeRef | EdgeRef | RecordOf | ArrayOf
+# A parameter may be a list of records, too.
+ParamType: TypeAlias = ValueType | ArrayOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +41,7 @@ class Parameter:
     """A declared parameter of a query."""
 
     name: str
-    type: ValueType
+    type: ParamType
     nullable: bool = False
     # Excluded from equality here and in all nodes below: two expressions at different positions can be equal.
     origin: Span = field(compare=False, repr=False)
@@ -145,7 +105,7 @@ class Const:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(_is_value_of(self.value, self.type), f"{self.value!r} is not a {self.type}")
+        require(is_value_of(self.value, self.type), f"{self.value!r} is not a {self.type}")
 
     @property
     def nullable(self) -> bool:
@@ -159,6 +119,16 @@ class ParamRef:
 
     name: str
     type: ValueType
+    nullable: bool = False
+    origin: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsParam:
+    """The value of a declared parameter that is a list of records."""
+
+    name: str
+    type: ArrayOf
     nullable: bool = False
     origin: Span = field(compare=False, repr=False)
 
@@ -246,7 +216,57 @@ class Entity:
         return (MetaColumn.ID,) if isinstance(self.type, NodeRef) else (MetaColumn.ID, MetaColumn.SRC, MetaColumn.DST)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordExpr(_NonNullExpr):
+    """`{ name: value, … }`: a record, whose fields may be whole nodes and edges, records and lists of them."""
+
+    items: tuple[tuple[str, "Expr"], ...]
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.items]
+        require(bool(names) and len(set(names)) == len(names), "the fields of a record have different names")
+
+    @property
+    def type(self) -> RecordOf:
+        """The names and types of its fields."""
+        required = frozenset(name for name, value in self.items if not value.nullable)
+        return RecordOf(tuple((name, value.type) for name, value in self.items), required)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldRef:
+    """`operand.name`: a field of a record, or a column of a node or edge that is a value, such as a list's element.
+
+    For a node or edge, `name` is the name of a column: a property, or `id`, `src`, `dst`.
+    """
+
+    operand: "Expr"
+    name: str
+    type: ExprType
+    nullable: bool = True
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        owner = self.operand.type
+        require(isinstance(owner, RecordOf | NodeRef | EdgeRef), f"{owner} has no fields")
+        if isinstance(owner, RecordOf):
+            require(owner.find_field(self.name) == self.type, f"{owner} has no field {self.name}: {self.type}")
+
+
 # --- computed values -----------------------------------------------------------------------------
+
+# These take lists of any elements, also those that no property can store.
+ARRAY_FUNCTIONS = frozenset(
+    {
+        ScalarFunction.SIZE,
+        ScalarFunction.FIRST,
+        ScalarFunction.LAST,
+        ScalarFunction.SLICE,
+        ScalarFunction.ELEMENT,
+        ScalarFunction.LIST,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,15 +278,17 @@ class Computed:
 
     function: ScalarFunction
     arguments: tuple["Expr", ...]
-    type: ValueType
+    type: ExprType
     nullable: bool = True
     # The text that a message about an overflow quotes.
     text: str = field(compare=False, repr=False, default="")
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for argument in self.arguments:
-            _require_value_type(argument)
+        if self.function not in ARRAY_FUNCTIONS:
+            require(not isinstance(self.type, ShapedType), f"`{self.function.value}` is no {self.type}")
+            for argument in self.arguments:
+                _require_value_type(argument)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,13 +367,21 @@ class Compare(_BooleanExpr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class In(_BooleanExpr):
-    """`element in collection`, or `collection contains element`: unknown if either is null, even for an empty list."""
+    """`element in collection`, or `collection contains element`: unknown if either is null, even for an empty list.
+
+    Nodes and edges are compared by their identity.
+    """
 
     element: "Expr"
     collection: "Expr"
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.collection.type, ArrayOf):
+            is_entity = isinstance(self.element.type, NodeRef | EdgeRef)
+            fits = is_entity and self.element.type == self.collection.type.element
+            require(fits, f"{self.element.type} is not an element of {self.collection.type}")
+            return
         element, collection = _require_value_type(self.element), _require_value_type(self.collection)
         require(isinstance(collection, ListOf), f"{collection} is not a list")
         # `_require` does not narrow the type for mypy.
@@ -407,7 +437,8 @@ class IsNull(_BooleanExpr, _NonNullExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require_value_type(self.operand)
+        is_entity = isinstance(self.operand, Entity)
+        require(not is_entity or self.operand.nullable, "a whole node or edge is null only after an optional block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -604,7 +635,24 @@ class Aggregate:
 Input: TypeAlias = Const | ParamRef
 Rank: TypeAlias = Nearest | Bm25 | Rrf
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
-Expr: TypeAlias = Input | Now | Prop | Identity | ValueRef | Entity | Computed | Case | Predicate | Rank | Aggregate
+Expr: TypeAlias = (
+    Input
+    | RecordsParam
+    | Now
+    | Prop
+    | Identity
+    | ValueRef
+    | Entity
+    | RecordExpr
+    | FieldRef
+    | Computed
+    | Case
+    | Predicate
+    | Rank
+    | Distance
+    | Snippet
+    | Aggregate
+)
 
 
 # --- properties of expressions -------------------------------------------------------------------
@@ -626,8 +674,10 @@ def is_whole(value: Input, *, at_least: int) -> bool:
     return isinstance(value.type, Scalar) and value.type.is_integer and not value.nullable
 
 
-def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = False) -> bool:
+def is_foldable(fold: AggregateFunction, type_: ExprType, *, distinct: bool = False) -> bool:
     """Return whether an aggregate function accepts values of a type."""
+    if isinstance(type_, ShapedType):
+        return fold is AggregateFunction.COUNT and not distinct
     # Any value can be counted; distinct values are compared, and only scalars compare.
     if fold is AggregateFunction.COUNT:
         return is_scalar(type_) or not distinct
@@ -637,7 +687,7 @@ def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = F
 
 
 def _require_value_type(expr: Expr) -> ValueType:
-    if isinstance(expr.type, NodeRef | EdgeRef | RecordOf | ArrayOf):
+    if isinstance(expr.type, ShapedType):
         msg = f"a whole {expr.type} is not a value"
         raise ValueError(msg)  # noqa: TRY004  every invalid node of this module is a ValueError
     return expr.type
@@ -649,41 +699,3 @@ def _is_text_expr(expr: Expr) -> bool:
 
 def _is_heavy(type_: ValueType) -> bool:
     return type_ is Scalar.BLOB or isinstance(type_, VectorOf)
-
-
-def _is_value_of(value: Value, type_: ValueType) -> bool:
-    # Null belongs to every type.
-    if value is None or type_ is Scalar.BLOB:
-        return True
-    match type_:
-        case EnumOf():
-            return value in type_.values
-        case ListOf():
-            # Lists contain no nulls.
-            return isinstance(value, tuple) and all(v is not None and _is_value_of(v, type_.element) for v in value)
-        case VectorOf():
-            return isinstance(value, tuple) and len(value) == type_.size and all(isinstance(v, float) for v in value)
-        case Scalar():
-            return _is_scalar_value(value, type_)
-        case _:
-            assert_never(type_)
-
-
-def _is_scalar_value(value: Value, type_: Scalar) -> bool:
-    if type_ in INTEGER_RANGES:
-        low, high = INTEGER_RANGES[type_]
-        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-    # In Python, a datetime is a date.
-    if type_ is Scalar.DATE:
-        return isinstance(value, date) and not isinstance(value, datetime)
-    return isinstance(value, _PYTHON_TYPES[type_])
-
-
-# The types that `_is_scalar_value` has not checked before.
-_PYTHON_TYPES: dict[Scalar, type] = {
-    Scalar.STRING: str,
-    Scalar.BOOL: bool,
-    Scalar.F32: float,
-    Scalar.F64: float,
-    Scalar.DATETIME: datetime,
-}

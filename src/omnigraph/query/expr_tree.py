@@ -1,6 +1,6 @@
 """Walk and rebuild typed expressions."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -13,8 +13,10 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     Entity,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
@@ -25,7 +27,10 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     Rank,
+    RecordExpr,
+    RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
@@ -35,7 +40,7 @@ from omnigraph.query.expr import (
 def list_children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct children of an expression, in the order in which they are written."""
     match expr:
-        case Const() | ParamRef() | Now() | Prop() | Identity() | ValueRef():
+        case Const() | ParamRef() | RecordsParam() | Now() | Prop() | Identity() | ValueRef():
             return ()
         case Entity():
             return expr.fields
@@ -55,18 +60,26 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
             return expr.terms
         case TextMatch():
             return (expr.prop, expr.query) if expr.edits is None else (expr.prop, expr.query, expr.edits)
-        case Computed():
-            return expr.arguments
-        case Case():
-            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
         case _:
             return _list_arguments(expr)
 
 
-def _list_arguments(expr: Rank | Aggregate) -> tuple[Expr, ...]:
+def _list_arguments(
+    expr: Computed | Case | RecordExpr | FieldRef | Rank | Distance | Snippet | Aggregate,
+) -> tuple[Expr, ...]:
     match expr:
-        case Nearest() | Bm25():
+        case Computed():
+            return expr.arguments
+        case Case():
+            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
+        case RecordExpr():
+            return tuple(value for _, value in expr.items)
+        case FieldRef():
+            return (expr.operand,)
+        case Nearest() | Bm25() | Snippet():
             return (expr.prop, expr.query)
+        case Distance():
+            return (expr.left, expr.right)
         case Rrf():
             return (expr.first, expr.second, expr.k)
         case Aggregate():
@@ -99,6 +112,12 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return expr if expr.argument is None else replace(expr, argument=change(expr.argument))
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
+        case Distance():
+            return replace(expr, left=change(expr.left), right=change(expr.right))
+        case RecordExpr():
+            return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
+        case FieldRef():
+            return replace(expr, operand=change(expr.operand))
         case Case():
             branches = tuple((change(condition), change(value)) for condition, value in expr.branches)
             return replace(expr, branches=branches, otherwise=change(expr.otherwise))
@@ -140,6 +159,11 @@ def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
     return tuple(conjuncts)
 
 
+def build_conjunction(terms: Sequence[Expr]) -> Expr:
+    """Return the conjunction of one or more terms."""
+    return terms[0] if len(terms) == 1 else And(terms=tuple(terms), origin=terms[0].origin)
+
+
 def find_aggregates(expr: Expr) -> tuple[Aggregate, ...]:
     """Return the aggregates in an expression, without duplicates, in order."""
     return tuple(dict.fromkeys(part for part in walk(expr) if isinstance(part, Aggregate)))
@@ -153,10 +177,10 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
     stack = [expr]
     while stack:
         part = stack.pop()
-        if part in known or isinstance(part, Const | ParamRef | Now):
+        if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
             continue
         children = list_children(part)
-        if not children or isinstance(part, Entity | Aggregate | Nearest | Bm25 | Rrf | TextMatch):
+        if not children or isinstance(part, Entity | Aggregate | Nearest | Bm25 | Rrf | TextMatch | Snippet):
             return part
         stack.extend(reversed(children))
     return None

@@ -4,17 +4,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, get_column_name
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import to_stored_type
-from omnigraph.query.expr import And, Compare, Expr, Identity, MetaColumn, Op, TextMatch, ValueRef
-from omnigraph.query.expr_tree import find_variables, walk
+from omnigraph.engine.value_store import mask_missing, to_stored_type
+from omnigraph.query.expr import (
+    Bm25,
+    Compare,
+    Distance,
+    Expr,
+    Identity,
+    MetaColumn,
+    Nearest,
+    Op,
+    Rrf,
+    Snippet,
+    TextMatch,
+    ValueRef,
+)
+from omnigraph.query.expr_tree import build_conjunction, find_variables, walk
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
 
@@ -35,6 +50,24 @@ class BindingValues:
             return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
         return self.context.take_values(self.types[expr.variable], get_column_name(expr), at)
 
+    def read_positions(self, variable: str) -> Column:
+        """Return the positions of a variable's rows; null where it has none."""
+        return mask_missing(self.columns[variable])
+
+    def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
+        return self.context.take_at(type_name, column, at)
+
+    def read_search_value(self, expr: SearchValue) -> Column:
+        """Return a score, a distance or a passage in every row."""
+
+        def evaluate(part: Expr, rows: slice) -> pa.Array:
+            columns = {name: column[rows] for name, column in self.columns.items()}
+            values = BindingValues(columns, rows.stop - rows.start, self.types, self.context)
+            return concat_chunks(evaluate_over(part, values, self.context.inputs))
+
+        return evaluate_search_value(expr, self.columns, self.types, self.size, self.context, evaluate)
+
     def compare(self, expr: Compare) -> Column | None:
         """Compare two variables of the same type by their positions, or return None for any other comparison."""
         match expr:
@@ -42,8 +75,12 @@ class BindingValues:
                 op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
             ) if self.types[left.variable] == self.types[right.variable]:
                 # A position identifies a row of its table, so no id has to be read.
-                is_same = self.columns[left.variable] == self.columns[right.variable]
-                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+                near, far = self.columns[left.variable], self.columns[right.variable]
+                is_same = near == far if expr.op is Op.EQ else near != far
+                if not (left.nullable or right.nullable):
+                    return build_array(is_same)
+                # A missing row has no id, so the comparison is unknown.
+                return pa.array(is_same, pa.bool_(), mask=(near < 0) | (far < 0))
             case _:
                 return None
 
@@ -58,9 +95,10 @@ def to_mask(values: Column) -> NDArray[np.bool_]:
     return read_booleans(concat_chunks(values))
 
 
-def has_text_match(expr: Expr) -> bool:
-    """Return whether an expression contains a text search."""
-    return any(isinstance(part, TextMatch) for part in walk(expr))
+def has_search(expr: Expr) -> bool:
+    """Return whether an expression contains a search, which no filter of a table evaluates."""
+    searches = TextMatch | Nearest | Bm25 | Rrf | Distance | Snippet
+    return any(isinstance(part, searches) for part in walk(expr))
 
 
 def evaluate_filters(
@@ -84,7 +122,7 @@ def find_rows(
     table = context.get_reader(type_name)
     rows = within
     # Predicates without a text search go to the table in one conjunction, which can use its indexes.
-    plain = [expr for expr in filters if not has_text_match(expr)]
+    plain = [expr for expr in filters if not has_search(expr)]
     if plain:
         if context.profile is not None and rows is None:
             _note_access(table, build_conjunction(plain), context, context.profile)
@@ -93,8 +131,8 @@ def find_rows(
         if isinstance(expr, TextMatch):
             matching = find_text_positions(context, expr, type_name)
             rows = matching if rows is None else np.intersect1d(rows, matching, assume_unique=True)
-        elif has_text_match(expr):
-            # A text search within `or` or `not` has no list of rows: it is evaluated row by row.
+        elif has_search(expr):
+            # Scores, and a text search within `or` or `not`, have no list of rows: they are evaluated row by row.
             rows = table.get_positions() if rows is None else rows
             rows = rows[evaluate_filters((expr,), type_name, rows, context)]
     return table.get_positions() if rows is None else rows.astype(np.int64, copy=False)
@@ -105,8 +143,3 @@ def _note_access(table: TableReader, predicate: Expr, context: ExecutionContext,
     access = table.describe_current_access(predicate, context.inputs)
     if access != table.describe_access(predicate, context.inputs):
         profile.note_choice(f"{table.type.name} by {access}")
-
-
-def build_conjunction(terms: Sequence[Expr]) -> Expr:
-    """Return the conjunction of one or more terms."""
-    return terms[0] if len(terms) == 1 else And(terms=tuple(terms), origin=terms[0].origin)

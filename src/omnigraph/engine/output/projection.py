@@ -1,7 +1,7 @@
 """Evaluate expressions over the rows of a result: output columns are read last, and only for these rows."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
+from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
+from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import to_stored_type
+from omnigraph.engine.value_store import evaluate_bound, mask_missing, to_stored_type
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
@@ -26,18 +29,23 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     Identity,
+    MetaColumn,
     Nearest,
     Now,
+    Op,
     ParamRef,
     Prop,
     Rank,
     Rrf,
+    ShapedType,
     TextMatch,
     ValueRef,
 )
-from omnigraph.query.logical_plan import ReadQuery
-from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
-from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.logical_plan import OutputColumn, ReadQuery
+from omnigraph.schema.arrow import to_arrow_type
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import BASE64_PREFIX
 from omnigraph.storage.arrow_buffers import build_array
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -98,7 +106,9 @@ class Frame:
         return pa.scalar(value, to_arrow_type(expr.type))
 
     def evaluate(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
-        """Evaluate an expression in these rows, or in all."""
+        """Evaluate an expression in these rows, or in all; whole nodes and edges become objects, also in lists."""
+        if isinstance(expr.type, ShapedType) and not isinstance(expr, Entity):
+            return materialise(self.evaluate_stored(expr, rows), expr.type, self.context, nullable=expr.nullable)
         match expr:
             case Const() | ParamRef() | Now():
                 return pa.repeat(self.evaluate_constant(expr), self.size if rows is None else len(rows))
@@ -106,32 +116,38 @@ class Frame:
                 values = self._read_column(expr.variable, expr.name, to_arrow_type(expr.type), rows)
                 # 0.0 and -0.0 are merged as equal: without this, it would depend on the plan which of them is shown.
                 return normalize_zeros(values) if self.is_merged else values
-            case ValueRef():
-                at = self.get_positions(expr.variable, rows)
-                return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
             case Identity():
                 return self._read_column(expr.variable, expr.part.value, pa.utf8(), rows)
             case Entity():
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
                 parts += [self._read_column(p.variable, p.name, to_arrow_type(p.type), rows) for p in expr.fields]
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
-                fields = list(_build_entity_fields(expr))
+                fields = list(build_entity_fields(expr.type, expr.fields, nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
-            case Aggregate():
-                values = self.aggregates[expr]
-                return values if rows is None else values.take(build_array(rows))
             case Nearest() | Bm25() | Rrf():
                 variable = find_ranked_variable(expr)
                 at = self.get_positions(variable, rows)
                 scores = self.scores.get(expr)
                 if scores is not None:
                     return scores.take(at)
-                return score_rows(self.context, expr, self.types[variable], at)
+                return evaluate_bound(at, lambda bound: score_rows(self.context, expr, self.types[variable], bound))
+            case _:
+                return self.evaluate_stored(expr, rows)
+
+    def evaluate_stored(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
+        """Evaluate an expression like `evaluate`, but keep whole nodes and edges as positions of their rows."""
+        match expr:
+            case ValueRef():
+                at = self.get_positions(expr.variable, rows)
+                return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
+            case Aggregate():
+                values = self.aggregates[expr]
+                return values if rows is None else values.take(build_array(rows))
             case _:
                 log = OverflowLog()
                 values = concat_chunks(evaluate_over(expr, _FrameValues(self, rows), self.context.inputs, log))
                 log.check()
-                type_ = to_arrow_type(_get_value_type(expr))
+                type_ = to_stored_type(expr.type)
                 return values if values.type == type_ else values.cast(type_)
 
     def _read_column(self, variable: str, name: str, type_: pa.DataType, rows: Rows | None) -> pa.Array:
@@ -151,10 +167,36 @@ class _FrameValues:
         return self.frame.size if self.rows is None else len(self.rows)
 
     def read_column(self, expr: VariableValue) -> Column:
+        if isinstance(expr, ValueRef):
+            return self.frame.evaluate_stored(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
 
-    def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway
-        return None
+    def read_positions(self, variable: str) -> Column:
+        return mask_missing(self.frame.get_positions(variable, self.rows))
+
+    def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        return self.frame.context.take_at(type_name, column, at)
+
+    def read_search_value(self, expr: SearchValue) -> Column:
+        frame, rows = self.frame, np.arange(self.frame.size) if self.rows is None else self.rows
+        columns = {name: frame.get_positions(name, rows) for name in find_variables(expr)}
+
+        def evaluate(part: Expr, at: slice) -> pa.Array:
+            return frame.evaluate_stored(part, rows[at])
+
+        return evaluate_search_value(expr, columns, frame.types, len(rows), frame.context, evaluate)
+
+    def compare(self, expr: Compare) -> Column | None:
+        match expr:
+            case Compare(
+                op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
+            ) if self.frame.types[left.variable] == self.frame.types[right.variable]:
+                # Nodes of a union may have equal ids, and are different if their types are.
+                first, second = (self.frame.get_positions(side.variable, self.rows) for side in (left, right))
+                is_same = first == second
+                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+            case _:
+                return None
 
     def match_text(self, expr: TextMatch) -> Column:
         variable = expr.prop.variable
@@ -162,6 +204,8 @@ class _FrameValues:
         return evaluate_text_match(self.frame.context, expr, self.frame.types[variable], at)
 
     def read_result(self, expr: Aggregate | Rank) -> Column:
+        if isinstance(expr, Aggregate):
+            return self.frame.evaluate_stored(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
 
 
@@ -195,7 +239,7 @@ class ScoreColumn:
 
 def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext) -> Frame:
     """Build the frame of a query's matches."""
-    return Frame(bindings, {name: type_.name for name, type_ in query.pattern.types.items()}, context)
+    return Frame(bindings, {name: get_type_name(type_) for name, type_ in query.pattern.types.items()}, context)
 
 
 def find_ranked_variable(rank: Rank) -> str:
@@ -206,9 +250,14 @@ def find_ranked_variable(rank: Rank) -> str:
 # --- output columns ------------------------------------------------------------------------------------
 
 
-def build_output_schema(query: ReadQuery) -> pa.Schema:
+def build_output_schema(query: ReadQuery, catalog: Catalog) -> pa.Schema:
     """Return the Arrow schema of a query's result."""
-    return pa.schema([_build_field(column.name, column.value) for column in query.output])
+    return build_columns_schema(query.output, catalog)
+
+
+def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog) -> pa.Schema:
+    """Return the Arrow schema of output columns."""
+    return pa.schema([_build_field(column.name, column.value, catalog) for column in columns])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:
@@ -216,25 +265,8 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays([frame.evaluate(column.value) for column in query.output], schema=schema)
 
 
-def _build_field(name: str, expr: Expr) -> pa.Field:
+def _build_field(name: str, expr: Expr, catalog: Catalog) -> pa.Field:
     if isinstance(expr, Entity):
-        return pa.field(name, pa.struct(_build_entity_fields(expr)), nullable=False)
-    return _build_value_field(name, _get_value_type(expr), expr.nullable)
-
-
-def _get_value_type(expr: Expr) -> ValueType:
-    type_ = expr.type
-    assert isinstance(type_, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - only an Entity has another type
-    return type_
-
-
-def _build_value_field(name: str, type_: ValueType, nullable: bool) -> pa.Field:
-    # Arrow has no type of its own for these, so their name goes into the metadata.
-    needs_type_name = type_ is Scalar.BLOB or isinstance(type_, EnumOf)
-    metadata = {TYPE_KEY: str(type_).encode()} if needs_type_name else None
-    return pa.field(name, to_arrow_type(type_), nullable=nullable, metadata=metadata)
-
-
-def _build_entity_fields(entity: Entity) -> tuple[pa.Field, ...]:
-    ids = tuple(pa.field(meta.value, pa.utf8(), nullable=False) for meta in entity.ids)
-    return (*ids, *(_build_value_field(p.name, p.type, p.nullable) for p in entity.fields))
+        fields = build_entity_fields(expr.type, expr.fields, nullable=expr.nullable)
+        return pa.field(name, pa.struct(list(fields)), nullable=expr.nullable)
+    return build_output_field(name, expr.type, catalog, nullable=expr.nullable)

@@ -2,16 +2,22 @@
 
 from collections.abc import Callable
 
-from omnigraph.engine.physical_plan import REVERSED, AntiJoin, CountedSubtree, Link, Node, SubtreeDirection
+from omnigraph.engine.physical_plan import REVERSED, CountedSubtree, Link, LinkMember, Node, SemiJoin, SubtreeDirection
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, PatternGraph
-from omnigraph.query.logical_plan import Hop, NotExists
+from omnigraph.query.logical_plan import Exists, Hop, HopMember
 
-# Plans a `not` block for an expected number of combinations.
-PlanBlock = Callable[[NotExists, float], AntiJoin]
+# Plans a test for an expected number of combinations.
+PlanTest = Callable[[Exists, float], SemiJoin]
 
-# The share of rows that a `not` block is assumed to keep.
+# The shares of rows that a `not` block and an `exists` block are assumed to keep.
 ANTI_JOIN_SHARE = 0.7
+SEMI_JOIN_SHARE = 0.5
+
+
+def estimate_test_share(block: Exists) -> float:
+    """Estimate the share of rows that a test keeps."""
+    return ANTI_JOIN_SHARE if block.negated else SEMI_JOIN_SHARE
 
 
 def build_link(
@@ -37,8 +43,14 @@ def build_link(
         direction=hop.direction if forward else REVERSED[hop.direction],
         low=hop.low,
         high=hop.high,
+        members=tuple(_build_member(member, forward=forward) for member in hop.members),
         each_edge=has_multiplicity and not hop.is_set,
         filters=hop.filters,
+        along=hop.along,
+        through=hop.through,
+        walk=hop.walk,
+        binds_walk=hop.walk is not None and hop.walk.variable in needed,
+        is_backward=not forward,
         edge_variable=hop.edge_variable if hop.edge_variable in needed else None,
         access=access,
         fan_out=costs.estimate_fan_out(hop, forward=forward),
@@ -46,13 +58,18 @@ def build_link(
     )
 
 
+def _build_member(member: HopMember, *, forward: bool) -> LinkMember:
+    direction = member.direction if forward else REVERSED[member.direction]
+    return LinkMember(member.edge.name, direction, member.edge.source, member.edge.target)
+
+
 class SubtreePlanner:
     """Build the nodes of a plan together with the subtrees that hang on them."""
 
-    def __init__(self, graph: PatternGraph, costs: CostModel, plan_block: PlanBlock, *, has_multiplicity: bool) -> None:
+    def __init__(self, graph: PatternGraph, costs: CostModel, plan_test: PlanTest, *, has_multiplicity: bool) -> None:
         self._graph = graph
         self._costs = costs
-        self._plan_block = plan_block
+        self._plan_test = plan_test
         self._has_multiplicity = has_multiplicity
         # Rows and cost of variables with all of their rows, by variable and the hop that led there.
         self._estimates: dict[tuple[str, int], tuple[float, float]] = {}
@@ -79,7 +96,7 @@ class SubtreePlanner:
             variable=variable,
             type=type_name,
             filters=filters,
-            absent=tuple(self._plan_block(absent, requested) for absent in self._graph.node_blocks.get(variable, ())),
+            blocks=tuple(self._plan_test(block, requested) for block in self._graph.node_blocks.get(variable, ())),
             subtrees=tuple(counted),
             rows=rows,
             # An outer variable is bound already: no rows of it are looked up.
@@ -103,7 +120,8 @@ class SubtreePlanner:
             requested = min(demand, count)
             rows = requested * passing / max(count, 1.0)
             cost = requested if filters else 0.0
-        rows *= ANTI_JOIN_SHARE ** len(self._graph.node_blocks.get(variable, ()))
+        for block in self._graph.node_blocks.get(variable, ()):
+            rows *= estimate_test_share(block)
         for hop, other in subtrees.get(variable, ()):
             if hop is incoming:
                 continue
@@ -123,7 +141,7 @@ class SubtreePlanner:
         fan_out = costs.estimate_fan_out(hop, forward=forward)
         back_fan_out = costs.estimate_fan_out(hop, forward=not forward)
         leaf_rows, leaf_cost = self.estimate(leaf, subtrees, None, hop)
-        is_plain = not (hop.filters or hop.is_multi or self._is_filtered(leaf, subtrees, hop))
+        is_plain = not (hop.filters or hop.along or hop.is_multi or self._is_filtered(leaf, subtrees, hop))
         _, leaf_demand_cost = self.estimate(leaf, subtrees, rows * fan_out, hop)
         # Without any condition on the far end, the degree of each row is enough: no edge has to be followed.
         from_root = rows if is_plain else rows * fan_out + leaf_demand_cost

@@ -197,7 +197,7 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
             f"; the result is cut: for more, repeat the call with offset={next_offset}"
             f' and snapshot="{result.commit_id}"'
         )
-    value = {
+    value: dict[str, object] = {
         "commit_id": result.commit_id,
         "columns": columns,
         "rows": json.loads(encode_json(rows[:row_count])),
@@ -205,7 +205,9 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
         "offset": offset,
         "next_offset": next_offset,
     }
-    return ToolResult(value=value, text="\n".join([*lines, note]))
+    if result.notes:
+        value["notes"] = list(result.notes)
+    return ToolResult(value=value, text="\n".join([*lines, note, *result.notes]))
 
 
 async def explain(caller: Caller, arguments: ExplainArguments) -> ToolResult:
