@@ -3,13 +3,16 @@
 Absolute times depend on the machine; compare ratios within one run. All contestants insert the same rows individually,
 in turns, so that other load on the machine affects each of them alike. The peers do less: a Lance append writes one
 table without a history of commits, and SQLite writes one file. Requests are counted on the S3 server of the tests, on
-loopback, so run it with `PYTHONPATH=tests`; `make bench` does. With `--long` the small writes go on to 10,000.
+loopback, so run it with `PYTHONPATH=tests`; `make bench` does. With `--long` the small writes go on to 10,000, with
+`--small` only they are measured.
 """
 
 import gc
 import importlib.util
+import json
 import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -40,6 +43,20 @@ FACTS = """
 node P { name: String @key  age: I32?  email: String? @unique }
 edge Knows: P -> P @card(0..1000000) { since: I32?  @key(src, dst) }
 """
+# Automatic maintenance is off: whether a process does its share of it is a matter of chance.
+COLD_INSERT = """
+import json, sys, time
+import omnigraph as og
+from omnigraph.options import Durability, Maintenance, Options
+from omnigraph.runtime import Runtime
+runtime = Runtime(options=Options(durability=Durability.OS, maintenance=Maintenance.OFF))
+start = time.process_time()
+with runtime.telemetry.count_requests() as requests:
+    graph = og.open_graph(sys.argv[1], runtime=runtime)
+    graph.mutate('query q() { insert P { name: "%s" } }' % sys.argv[2])
+print(json.dumps([time.process_time() - start, requests.count()]))
+"""
+COLD_SAMPLES = 3
 MARKS = (10, 100, 1_000)
 LONG_MARKS = (*MARKS, 10_000)
 """The numbers of commits, one row each, at which small writes are measured. Nothing is optimised in between."""
@@ -212,6 +229,25 @@ class SmallWrites:
             if len(self._stable) % 3 == 0:
                 self.insert_edge()
 
+    def run_cold(self) -> tuple[float, int]:
+        """Insert a node in a new process; return the CPU seconds from opening the graph on, and the requests."""
+        self._number += 1
+        command = [sys.executable, "-c", COLD_INSERT, self._graph.uri, f"k{self._number}"]
+        ended = subprocess.run(command, check=True, capture_output=True, text=True)
+        self.commits += 1
+        seconds, requests = json.loads(ended.stdout)
+        return seconds, requests
+
+    def list_live_files(self) -> tuple[int, int]:
+        """Return the number of files that the newest state of the tables has, and their bytes."""
+        count, nbytes = 0, 0
+        for type_name in ("P", "Knows"):
+            for fragment in self._graph.table(type_name).get_fragments():
+                metadata = fragment.metadata
+                count += len(metadata.files) + (metadata.deletion_file is not None)
+                nbytes += sum(file.file_size_bytes or 0 for file in metadata.files)
+        return count, nbytes
+
     def _mutate(self, statement: str) -> None:
         self._graph.mutate(Source(f"query q() {{ {statement} }}", "bench.gq"), actor="bench")
         self.commits += 1
@@ -225,8 +261,13 @@ def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
     milliseconds: dict[str, list[float]] = {}
     requests: dict[str, list[int]] = {}
     written = dict.fromkeys(peers, 0)
+    live_files = []
     for mark in marks:
         graph.grow(mark)
+        live_files.append(graph.list_live_files())
+        cold = [graph.run_cold() for _ in range(COLD_SAMPLES)]
+        milliseconds.setdefault("insert, cold process", []).append(1e3 * statistics.median(cpu for cpu, _ in cold))
+        requests.setdefault("insert, cold process", []).append(max(count for _, count in cold))
         for write in writes:
             times, counts = [], []
             for _ in range(SAMPLES):
@@ -249,13 +290,15 @@ def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
             milliseconds.setdefault(name, []).append(statistics.median(times[-SAMPLES:]) * 1e3)
 
     print("\none small write by the number of commits before it, never optimised: CPU ms (requests)")
-    print(f"{'':20}{''.join(f'{mark:>14,}' for mark in marks)}{'last/first':>12}")
+    print(f"{'':22}{''.join(f'{mark:>14,}' for mark in marks)}{'last/first':>12}")
     for name, values in milliseconds.items():
         cells = [
             f"{value:.1f}" + (f" ({requests[name][index]})" if name in requests else "")
             for index, value in enumerate(values)
         ]
-        print(f"{name:20}{''.join(f'{cell:>14}' for cell in cells)}{values[-1] / values[0]:12.2f}")
+        print(f"{name:22}{''.join(f'{cell:>14}' for cell in cells)}{values[-1] / values[0]:12.2f}")
+    print(f"{'files of the state':22}{''.join(f'{count:>14,}' for count, _ in live_files)}")
+    print(f"{'their KiB':22}{''.join(f'{nbytes / 1024:>14,.0f}' for _, nbytes in live_files)}")
 
 
 def print_requests() -> None:
@@ -285,11 +328,13 @@ def build_operations(session: Session) -> dict[str, Callable[[], object]]:
 
 
 if __name__ == "__main__":
-    arguments = [argument for argument in sys.argv[1:] if argument != "--long"]
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--long", "--small")]
     repetitions = int(arguments[0]) if arguments else 40
     history = int(arguments[1]) if len(arguments) > 1 else DEEP
     print(f"Python {sys.version.split()[0]}, Lance {lance.__version__}, on local disk")
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as directory:
-        print_latencies(Path(directory), repetitions, history)
+        if "--small" not in sys.argv:
+            print_latencies(Path(directory), repetitions, history)
         print_small_writes(Path(directory), LONG_MARKS if "--long" in sys.argv else MARKS)
-    print_requests()
+    if "--small" not in sys.argv:
+        print_requests()

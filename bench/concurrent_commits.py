@@ -48,6 +48,7 @@ TOKEN = f"og_bench_{'x' * 40}"
 SETTINGS = """[server]
 bind = "127.0.0.1:0"
 tokens = "tokens.toml"
+policies = "policies"
 
 [limits]
 writes_per_actor = 64
@@ -143,7 +144,10 @@ def open_server() -> Iterator[tuple[Mutate, Callable[[], int]]]:
     ):
         home = Path(directory)
         create_graph(str(home / "graph"), Options()).close()
-        (home / "tokens.toml").write_text(format_token_entry("bench", TOKEN, ["admins"]), encoding="utf-8")
+        (home / "tokens.toml").write_text(format_token_entry(TOKEN, "bench", ("admins",)), encoding="utf-8")
+        (home / "tokens.toml").chmod(0o600)
+        (home / "policies").mkdir()
+        (home / "policies" / "all.cedar").write_text("permit(principal, action, resource);", encoding="utf-8")
         (home / "omnigraph.toml").write_text(SETTINGS, encoding="utf-8")
         log = home / "server.log"
         command = [sys.executable, "-m", "omnigraph", "serve", "--config", str(home / "omnigraph.toml")]

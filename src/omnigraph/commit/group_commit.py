@@ -106,7 +106,7 @@ class PendingCommit:
         return self.is_sent
 
 
-class _Round:
+class _GroupRound:
     """The writes of a group, placed one after the other on a base, for one swap."""
 
     def __init__(self, log: ManifestLog, handles: TableCache, base: Head) -> None:
@@ -291,7 +291,7 @@ def _run_rounds(
     base = _find_base(log, writes)
     lost = 0
     while True:
-        group = _Round(log, handles, base)
+        group = _GroupRound(log, handles, base)
         group.place_all([write for write in writes if not write.is_settled])
         if not group.commits:
             _settle(group, base)
@@ -338,7 +338,7 @@ def _find_base(log: ManifestLog, writes: Sequence[PendingCommit]) -> Head:
     return newest if len(writes) == 1 else log.head()
 
 
-def _flush(log: ManifestLog, group: _Round) -> None:
+def _flush(log: ManifestLog, group: _GroupRound) -> None:
     """Make all files of a round durable, and prove that none of its writes was fenced."""
     files: list[str] = []
     for write in group.plans:
@@ -353,7 +353,7 @@ def _flush(log: ManifestLog, group: _Round) -> None:
             write.lease.confirm(dict.fromkeys(write.files))
 
 
-def _settle(group: _Round, head: Head) -> None:
+def _settle(group: _GroupRound, head: Head) -> None:
     for write, outcome in group.outcomes.items():
         if isinstance(outcome, BaseException):
             write.settle(error=outcome)
