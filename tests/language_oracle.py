@@ -49,11 +49,16 @@ def _is_value_alone(node: ParseTree) -> bool:
 def _has_late_groups(reads: ParseTree) -> bool:
     """Whether a `limit` with `per` follows the last of several reads, where it would belong to the whole."""
     joined = [child for child in reads.children if isinstance(child, Tree)]
-    return len(joined) > 1 and any(True for _ in _last_tree(joined[-1]).find_data("per"))
+    if len(joined) == 1:
+        return False
+    # Not any `per` below: windows have one, too.
+    tail = _children(joined[-1])[-1]
+    limits = [child for child in _children(tail) if child.data == "limit"]
+    return any(child.data == "per" for limit in limits for child in _children(limit))
 
 
-def _last_tree(node: ParseTree) -> ParseTree:
-    return [child for child in node.children if isinstance(child, Tree)][-1]
+def _children(node: ParseTree) -> list[ParseTree]:
+    return [child for child in node.children if isinstance(child, Tree)]
 
 
 def _has_variables(statements: ParseTree) -> bool:

@@ -231,7 +231,15 @@ class QueryGrower(ExpressionGrower):
             for name in ("description", "instruction")
             if not self.number(0, 2)
         )
-        body = self.grow(self.read, self.read, self.mutations, self.read, self.mutations, self.union)
+        options: tuple[Callable[[], q.Read | q.Union | tuple[q.Mutation, ...]], ...] = (
+            self.read,
+            self.read,
+            self.mutations,
+            self.read,
+            self.mutations,
+            self.union,
+        )
+        body = self.grow(*options)
         is_mutation = isinstance(body, tuple)
         return q.Query(
             name=self.name(),

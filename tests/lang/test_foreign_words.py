@@ -46,11 +46,6 @@ IN_A_MATCH = [
         "write the clauses in braces: `exists { $p worksAt $c }`",
     ),
     (
-        "exists«(»$p.age)",
-        "unexpected `(` after `exists`",
-        "whether a property is set is `$p.age is not null`; a block is `exists { $p worksAt $c }`",
-    ),
-    (
         "either «$p» worksAt $c or $p knows $q",
         "unexpected `$p` after `either`",
         "write the alternatives in braces: `either { $p knows $q } or { $q knows $p }`",

@@ -65,15 +65,9 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
         cursor.fail("an expression", CASE_FORM)
     if word not in _BLOCK_HINTS or following.starts_line:
         return
-    is_clause = following.kind is TokenKind.VARIABLE or (following.text.lower() == "match")
-    # `exists(…)` is a function or a subquery elsewhere, and none here.
-    is_subquery = word == "exists" and following.text == "("
-    if is_clause or is_subquery:
-        hint = _BLOCK_HINTS[word]
-        if is_subquery and cursor.peek(2).kind is TokenKind.VARIABLE and cursor.peek(3).text == ".":
-            owner, name = abbreviate(cursor.peek(2).text), abbreviate(cursor.peek(4).text)
-            hint = f"whether a property is set is `{owner}.{name} is not null`; a block is `exists {{ $p worksAt $c }}`"
-        cursor.refuse(following.span, f"unexpected `{abbreviate(following.text)}` after `{token.text}`", hint)
+    if following.kind is TokenKind.VARIABLE or following.text.lower() == "match":
+        message = f"unexpected `{abbreviate(following.text)}` after `{token.text}`"
+        cursor.refuse(following.span, message, _BLOCK_HINTS[word])
 
 
 def _is_node_pattern(cursor: Cursor) -> bool:

@@ -228,8 +228,8 @@ def _find_next_part(cursor: Cursor, parts: _StageBuilder, patterns: PatternParse
             cursor.advance()
         elif token.text in ("where", "WHERE", "filter"):
             _recover_where(cursor, parts, patterns)
-        elif hint := PART_HINTS.get(token.text.lower()):
-            cursor.refuse(token.span, f"unexpected `{token.text}`", hint)
+        elif advice := PART_HINTS.get(token.text.lower()):
+            cursor.refuse(token.span, f"unexpected `{token.text}`", advice)
         elif token.kind not in (TokenKind.IDENT, TokenKind.TYPE) or _is_at_end_of_read(cursor):
             return None
         elif meant := _guess_part(token.text, parts):

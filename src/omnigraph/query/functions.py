@@ -34,6 +34,11 @@ class CallContext(Enum):
     STORED = "as a value"
 
 
+# Functions of other query languages, and how it is written here.
+_FOREIGN_HELP = {
+    "exists": "a property that is set is `$p.age is not null`, and a block that matches `exists { $p knows $q }`",
+}
+
 _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER})
 _VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
 
@@ -194,7 +199,7 @@ def _suggest_functions(word: str, context: CallContext) -> str:
     # The scalar functions are too many for a line.
     families = (family for family in FunctionFamily if family not in (FunctionFamily.SCALAR, FunctionFamily.WALK))
     allowed = join_words(list_functions(families, context))
-    return suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
+    return _FOREIGN_HELP.get(word) or suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
 
 
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:
