@@ -41,6 +41,7 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
     ValueRef,
+    Window,
 )
 from omnigraph.query.expr_tree import walk
 from omnigraph.schema.arrow import to_arrow_type
@@ -98,7 +99,7 @@ class ValueSource(Protocol):
 class ResultValueSource(Protocol):
     """A source of values that also has aggregates and scores: the rows of a result."""
 
-    def read_result(self, expr: Aggregate | Rank) -> Column:
+    def read_result(self, expr: Aggregate | Window | Rank) -> Column:
         """Return an aggregate or score."""
         ...
 
@@ -178,7 +179,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return evaluate_computed(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), inputs, log)
         case Case():
             return evaluate_case(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), values.size, log)
-        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+        case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
             return values.read_result(expr)
         case _:
             raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")

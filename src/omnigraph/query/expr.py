@@ -6,74 +6,35 @@ ignores the position in the source, so equal expressions can be looked up in a d
 """
 
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from enum import Enum
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from omnigraph.lang.source import Span
+from omnigraph.query.aggregates import Aggregate, AggregateFunction, OrderTerm, Window, WindowFunction, is_foldable
+from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType
+from omnigraph.query.literal_check import is_value_of
+from omnigraph.query.plan_checks import require
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.types import (
-    INTEGER_RANGES,
-    EnumOf,
-    ListOf,
-    Scalar,
-    ValueType,
-    VectorOf,
-    are_comparable,
-    is_scalar,
-    is_text,
-)
+from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_text
 
-
-@dataclass(frozen=True, slots=True)
-class NodeRef:
-    """The type of a node variable."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeRef:
-    """The type of an edge variable, with the node types at its stored ends."""
-
-    name: str
-    source: str
-    target: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-EntityType: TypeAlias = NodeRef | EdgeRef
-
-
-@dataclass(frozen=True, slots=True)
-class RecordOf:
-    """The type of a record, which shapes a result: names and types of its fields, in order."""
-
-    fields: tuple[tuple[str, "ExprType"], ...]
-
-    def __str__(self) -> str:
-        return "{" + ", ".join(f"{name}: {type_}" for name, type_ in self.fields) + "}"
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayOf:
-    """The type of a list that no property can store: of nodes, edges, records or lists."""
-
-    element: "ExprType"
-
-    def __str__(self) -> str:
-        return f"[{self.element}]"
-
-
-# A whole node or edge is an expression, but not a value: it can't be compared or aggregated except by its identity.
-# Neither are records and lists of such: they shape results.
-ExprType: TypeAlias = ValueType | NodeRef | EdgeRef | RecordOf | ArrayOf
+# The types belong to the expressions: a caller needs only this module.
+__all__ = [
+    "Aggregate",
+    "AggregateFunction",
+    "ArrayOf",
+    "EdgeRef",
+    "EntityType",
+    "ExprType",
+    "NodeRef",
+    "OrderTerm",
+    "RecordOf",
+    "ShapedType",
+    "Window",
+    "WindowFunction",
+    "is_foldable",
+    "require",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +46,6 @@ class Parameter:
     nullable: bool = False
     # Excluded from equality here and in all nodes below: two expressions at different positions can be equal.
     origin: Span = field(compare=False, repr=False)
-
-
-def require(condition: bool, problem: str) -> None:
-    """Check a condition of a plan node, so that a rewrite rule that builds an invalid node fails immediately.
-
-    Raises:
-        ValueError: It does not hold.
-    """
-    if not condition:
-        raise ValueError(problem)
 
 
 class _NonNullExpr:
@@ -145,7 +96,7 @@ class Const:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(_is_value_of(self.value, self.type), f"{self.value!r} is not a {self.type}")
+        require(is_value_of(self.value, self.type), f"{self.value!r} is not a {self.type}")
 
     @property
     def nullable(self) -> bool:
@@ -547,64 +498,24 @@ class Rrf(_ScoreExpr, _NonNullExpr):
         require(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
 
 
-# --- aggregates ----------------------------------------------------------------------------------
-
-
-class AggregateFunction(Enum):
-    """An aggregate function; the value is its name."""
-
-    COUNT = "count"
-    SUM = "sum"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
-    """An aggregate: `count(*)` has no argument and counts rows, `count(e)` non-null values."""
-
-    fold: AggregateFunction
-    argument: "Expr | None" = None
-    distinct: bool = False
-    origin: Span = field(compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        require(
-            not self.distinct or (self.fold is AggregateFunction.COUNT and self.argument is not None),
-            "`distinct` needs `count` of a value",
-        )
-        # Only `count(*)` has no argument.
-        if self.argument is None:
-            require(self.fold is AggregateFunction.COUNT, f"`{self.fold.value}` needs an argument")
-        else:
-            argument = _require_value_type(self.argument)
-            require(is_foldable(self.fold, argument, distinct=self.distinct), f"`{self.fold.value}` of {argument}")
-
-    @property
-    def type(self) -> ValueType:
-        """I64 for counts and sums of integers, F64 for sums of floats and averages, else the argument's type."""
-        if self.fold is AggregateFunction.COUNT or self.argument is None:
-            return Scalar.I64
-        if self.fold is AggregateFunction.AVG:
-            return Scalar.F64
-        argument = _require_value_type(self.argument)
-        # Sums of all integer types are I64; the executor reports an overflow.
-        if self.fold is AggregateFunction.SUM:
-            return Scalar.I64 if isinstance(argument, Scalar) and argument.is_integer else Scalar.F64
-        return argument
-
-    @property
-    def nullable(self) -> bool:
-        """Whether it can be null: all but counts are, over no rows."""
-        return self.fold is not AggregateFunction.COUNT
-
-
 # Values that are known before a row is read.
 Input: TypeAlias = Const | ParamRef
 Rank: TypeAlias = Nearest | Bm25 | Rrf
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
-Expr: TypeAlias = Input | Now | Prop | Identity | ValueRef | Entity | Computed | Case | Predicate | Rank | Aggregate
+Expr: TypeAlias = (
+    Input
+    | Now
+    | Prop
+    | Identity
+    | ValueRef
+    | Entity
+    | Computed
+    | Case
+    | Predicate
+    | Rank
+    | Aggregate
+    | Window
+)
 
 
 # --- properties of expressions -------------------------------------------------------------------
@@ -626,18 +537,8 @@ def is_whole(value: Input, *, at_least: int) -> bool:
     return isinstance(value.type, Scalar) and value.type.is_integer and not value.nullable
 
 
-def is_foldable(fold: AggregateFunction, type_: ValueType, *, distinct: bool = False) -> bool:
-    """Return whether an aggregate function accepts values of a type."""
-    # Any value can be counted; distinct values are compared, and only scalars compare.
-    if fold is AggregateFunction.COUNT:
-        return is_scalar(type_) or not distinct
-    if fold in (AggregateFunction.SUM, AggregateFunction.AVG):
-        return isinstance(type_, Scalar) and type_.is_numeric
-    return is_scalar(type_)
-
-
 def _require_value_type(expr: Expr) -> ValueType:
-    if isinstance(expr.type, NodeRef | EdgeRef | RecordOf | ArrayOf):
+    if isinstance(expr.type, ShapedType):
         msg = f"a whole {expr.type} is not a value"
         raise ValueError(msg)  # noqa: TRY004  every invalid node of this module is a ValueError
     return expr.type
@@ -649,41 +550,3 @@ def _is_text_expr(expr: Expr) -> bool:
 
 def _is_heavy(type_: ValueType) -> bool:
     return type_ is Scalar.BLOB or isinstance(type_, VectorOf)
-
-
-def _is_value_of(value: Value, type_: ValueType) -> bool:
-    # Null belongs to every type.
-    if value is None or type_ is Scalar.BLOB:
-        return True
-    match type_:
-        case EnumOf():
-            return value in type_.values
-        case ListOf():
-            # Lists contain no nulls.
-            return isinstance(value, tuple) and all(v is not None and _is_value_of(v, type_.element) for v in value)
-        case VectorOf():
-            return isinstance(value, tuple) and len(value) == type_.size and all(isinstance(v, float) for v in value)
-        case Scalar():
-            return _is_scalar_value(value, type_)
-        case _:
-            assert_never(type_)
-
-
-def _is_scalar_value(value: Value, type_: Scalar) -> bool:
-    if type_ in INTEGER_RANGES:
-        low, high = INTEGER_RANGES[type_]
-        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-    # In Python, a datetime is a date.
-    if type_ is Scalar.DATE:
-        return isinstance(value, date) and not isinstance(value, datetime)
-    return isinstance(value, _PYTHON_TYPES[type_])
-
-
-# The types that `_is_scalar_value` has not checked before.
-_PYTHON_TYPES: dict[Scalar, type] = {
-    Scalar.STRING: str,
-    Scalar.BOOL: bool,
-    Scalar.F32: float,
-    Scalar.F64: float,
-    Scalar.DATETIME: datetime,
-}

@@ -1,5 +1,6 @@
 """Format bound expressions in the syntax of the query language, for plans and messages."""
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from omnigraph.query.expr import (
@@ -20,12 +21,14 @@ from omnigraph.query.expr import (
     Not,
     Now,
     Or,
+    OrderTerm,
     ParamRef,
     Prop,
     Rrf,
     StartsWith,
     TextMatch,
     ValueRef,
+    Window,
 )
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
@@ -52,8 +55,9 @@ def format_expr(expr: Expr) -> str:
         case Entity() | ValueRef():
             return f"${expr.variable}"
         case Aggregate():
-            inside = "*" if expr.argument is None else format_expr(expr.argument)
-            return f"{expr.fold.value}({'distinct ' if expr.distinct else ''}{inside})"
+            return _format_aggregate(expr)
+        case Window():
+            return _format_window(expr)
         case Nearest():
             return _format_call("nearest", expr.prop, expr.query)
         case Bm25():
@@ -72,6 +76,40 @@ def format_expr(expr: Expr) -> str:
             return f"case {{ {', '.join([*branches, f'else => {format_expr(expr.otherwise)}'])} }}"
         case _:
             assert_never(expr)
+
+
+def _format_aggregate(expr: Aggregate) -> str:
+    inside = "*" if expr.argument is None else format_expr(expr.argument)
+    inside = f"distinct {inside}" if expr.distinct else inside
+    if expr.fraction is not None:
+        inside += f", {format_expr(expr.fraction)}"
+    if expr.where is not None:
+        inside += f" where {format_expr(expr.where)}"
+    # What breaks the ties is left out: no query writes it.
+    if expr.order:
+        inside += f" order {{ {format_order(expr.order)} }}"
+    if expr.limit is not None:
+        inside += f" limit {format_expr(expr.limit)}"
+    return f"{expr.fold.value}({inside})"
+
+
+def _format_window(expr: Window) -> str:
+    if expr.aggregate is not None:
+        call = _format_aggregate(expr.aggregate)
+    else:
+        function = "" if expr.function is None else expr.function.value
+        call = f"{function}({'' if expr.argument is None else format_expr(expr.argument)})"
+    parts = []
+    if expr.per:
+        parts.append(f"per {{ {', '.join(map(format_expr, expr.per))} }}")
+    if expr.order:
+        parts.append(f"order {{ {format_order(expr.order)} }}")
+    return f"{call} over {{ {' '.join(parts)} }}" if parts else f"{call} over {{ }}"
+
+
+def format_order(order: Iterable[OrderTerm]) -> str:
+    """Format sort keys as `order` lists them; ascending ones are not marked."""
+    return ", ".join(f"{format_expr(term.value)}{' desc' if term.descending else ''}" for term in order)
 
 
 def _format_computed(expr: Computed) -> str:

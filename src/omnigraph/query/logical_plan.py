@@ -1,12 +1,14 @@
 """The logical plan of a read: a pattern, and the output that is computed from its matches.
 
+A read may start from the rows of another one, its source: an earlier stage, or a union of reads.
+
 A pattern is a set of variables, hops and filters, not a tree of operators, because the order of clauses has no meaning;
 the physical planner chooses the join order by cost. The plan is self-contained: names of types, typed expressions,
 directions of the stored edges. Nodes are validated when they are built, so a rule that breaks the plan fails
 immediately.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
@@ -18,17 +20,24 @@ from omnigraph.query.expr import (
     Entity,
     EntityType,
     Expr,
+    ExprType,
     Identity,
     NodeRef,
+    OrderTerm,
     Parameter,
     ParamRef,
     Rank,
+    Rrf,
+    Window,
     is_predicate,
     is_whole,
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
 from omnigraph.query.mutation_plan import MutationQuery
+
+# A sort key belongs to the plan of a read; that aggregates have keys too is a detail of theirs.
+__all__ = ["OrderTerm"]
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
@@ -120,7 +129,7 @@ class SharedVariable:
     """A variable of an outer block that a `not` block reads, and its type."""
 
     variable: str
-    type: EntityType
+    type: ExprType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,19 +202,11 @@ class Grouping:
 
     def __post_init__(self) -> None:
         require(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
-        arguments = (aggregate.argument for aggregate in self.aggregates if aggregate.argument is not None)
-        is_nested = any(isinstance(part, Aggregate) for argument in arguments for part in walk(argument))
+        arguments = (argument for aggregate in self.aggregates for argument in aggregate.children)
+        is_nested = any(isinstance(part, Aggregate | Window) for argument in arguments for part in walk(argument))
         require(not is_nested, "an aggregate inside an aggregate")
         require(len(set(self.keys)) == len(self.keys), "a group key is repeated")
         require(len(set(self.aggregates)) == len(self.aggregates), "an aggregate is repeated")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderTerm:
-    """A sort key; null is the smallest value: first ascending, last descending."""
-
-    value: Expr
-    descending: bool = False
 
 
 Count: TypeAlias = int | ParamRef
@@ -217,8 +218,48 @@ RRF_LIMIT_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageVariable:
+    """A variable that a read takes from the column of its source with this name.
+
+    A whole node or edge stays bound to its row; any other column is bound to its value. If `is_matched`, the pattern
+    needs a row of the variable: rows of the source in which it is null have no match.
+    """
+
+    variable: str
+    type: ExprType
+    nullable: bool = False
+    is_matched: bool = False
+
+    @property
+    def entity(self) -> EntityType | None:
+        """The type of the node or edge that it is bound to; None for a value."""
+        return self.type if isinstance(self.type, NodeRef | EdgeRef) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionSource:
+    """The rows of two or more reads with equal column names, one read after the other.
+
+    `keeps_equal` says for each gap between two reads whether it is `union all`; a `union` leaves one of the equal rows
+    of all reads before and after it up to the next gap. Gaps are read from the left.
+    """
+
+    reads: tuple["ReadQuery", ...]
+    keeps_equal: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.reads) >= 2 and len(self.keeps_equal) == len(self.reads) - 1, "a gap between all reads")
+        names = {tuple(column.name for column in read.output) for read in self.reads}
+        require(len(names) == 1, "the reads of a union have equal columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadQuery:
     """The logical plan of a read.
+
+    With a `source`, the pattern is matched for each of its rows, whose columns are the variables in `inputs`; rows of a
+    source may be equal. `having` keeps rows or groups before all that follows. With `per`, `limit` and `offset` count
+    the rows of each combination of these values.
 
     If `is_ordered`, rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties`
     ascending, which makes the order total (see "Order is total" in the reference of the query language); else their
@@ -228,21 +269,26 @@ class ReadQuery:
 
     name: str
     params: tuple[Parameter, ...] = ()
+    source: "ReadQuery | UnionSource | None" = None
+    inputs: tuple[StageVariable, ...] = ()
     pattern: Pattern
     output: tuple[OutputColumn, ...]
     grouping: Grouping | None = None
+    having: Expr | None = None
     distinct: bool = False
     rank: Rank | None = None
     order: tuple[OrderTerm, ...] = ()
     ties: tuple[Expr, ...] = ()
     limit: Count | None = None
+    per: tuple[Expr, ...] = ()
     offset: Count | None = None
     description: str | None = None
     instruction: str | None = None
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_pattern(self.pattern, {})
+        self._check_source()
+        check_pattern(self.pattern, {each.variable: each.type for each in self.inputs})
         names = [column.name for column in self.output]
         require(bool(names) and len(set(names)) == len(names), "column names must be unique")
         self._check_uses()
@@ -251,6 +297,8 @@ class ReadQuery:
         else:
             used = (part for expr in self.results for part in walk(expr))
             require(not any(isinstance(part, Aggregate) for part in used), "an aggregate without grouping")
+        require(self.having is None or is_predicate(self.having), "`having` is a predicate")
+        require(not self.per or self.limit is not None, "`per` belongs to a limit")
         if self.distinct and self.grouping is None:
             # Rows with equal columns are merged, so no other expression has one value per row.
             columns = _add_identities(column.value for column in self.output)
@@ -258,6 +306,7 @@ class ReadQuery:
             require(all(part is None for part in foreign), "with `distinct`, only columns can be sort keys")
         if self.rank is not None:
             require(self.grouping is None and not self.distinct, "a rank can't be combined with aggregates or distinct")
+            require(not (self.per and isinstance(self.rank, Rrf)), "the lists of `rrf` are those of all rows")
         for count in (self.limit, self.offset):
             if isinstance(count, ParamRef):
                 require(is_whole(count, at_least=0), "limit and offset are whole numbers")
@@ -271,12 +320,28 @@ class ReadQuery:
 
     @property
     def results(self) -> tuple[Expr, ...]:
-        """All expressions evaluated after pattern matching: output, rank, order, ties."""
+        """All expressions evaluated after pattern matching: output, having, rank, order, ties, per."""
+        having: tuple[Expr, ...] = () if self.having is None else (self.having,)
         rank: tuple[Expr, ...] = () if self.rank is None else (self.rank,)
-        return (*(c.value for c in self.output), *rank, *(k.value for k in self.order), *self.ties)
+        return (*(c.value for c in self.output), *having, *rank, *(k.value for k in self.order), *self.ties, *self.per)
+
+    @property
+    def types(self) -> dict[str, ExprType]:
+        """The types of all variables: those of the source, then those of the pattern."""
+        types: dict[str, ExprType] = {each.variable: each.type for each in self.inputs}
+        types.update(self.pattern.types)
+        return types
+
+    def _check_source(self) -> None:
+        if self.source is None:
+            require(not self.inputs, "variables without a source")
+            return
+        first = self.source if isinstance(self.source, ReadQuery) else self.source.reads[0]
+        columns = [column.name for column in first.output]
+        require(columns == [each.variable for each in self.inputs], "the inputs are the columns of the source")
 
     def _check_uses(self) -> None:
-        bound = self.pattern.types
+        bound = self.types
         for expr in self.results:
             _check_variables(expr, bound)
         declared = {param.name: param for param in self.params}
@@ -292,6 +357,29 @@ class ReadQuery:
         grouped = _add_identities((*grouping.keys, *grouping.aggregates))
         foreign = (find_foreign(expr, grouped) for expr in self.results)
         require(all(part is None for part in foreign), "neither an aggregate nor a group key")
+
+
+def iter_stages(query: ReadQuery) -> Iterator[ReadQuery]:
+    """Yield a read and all reads that it starts from, in the order in which they run."""
+    for source in list_sources(query):
+        yield from iter_stages(source)
+    yield query
+
+
+def list_sources(query: ReadQuery) -> tuple[ReadQuery, ...]:
+    """Return the reads that a read starts from directly: an earlier stage, those of a union, or none."""
+    if isinstance(query.source, ReadQuery):
+        return (query.source,)
+    return () if query.source is None else query.source.reads
+
+
+def map_source(query: ReadQuery, change: Callable[[ReadQuery], ReadQuery]) -> ReadQuery:
+    """Return the read with `change` applied to each read that it starts from directly."""
+    if query.source is None:
+        return query
+    if isinstance(query.source, ReadQuery):
+        return replace(query, source=change(query.source))
+    return replace(query, source=replace(query.source, reads=tuple(map(change, query.source.reads))))
 
 
 BoundQuery: TypeAlias = ReadQuery | MutationQuery
@@ -320,7 +408,7 @@ def prune_columns(query: ReadQuery) -> ReadQuery:
     return replace(query, pattern=_prune_pattern_columns(query.pattern, read))
 
 
-def check_pattern(pattern: Pattern, outer_types: dict[str, EntityType]) -> None:
+def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None:
     """Check that the variables of a pattern are bound exactly once and that hops fit the types of their ends.
 
     Raises:
@@ -331,7 +419,7 @@ def check_pattern(pattern: Pattern, outer_types: dict[str, EntityType]) -> None:
     # `types` is a dict: a variable that is bound twice makes it smaller.
     require(len(types) == len(pattern.nodes) + edge_variables, "a variable is bound twice")
     require(not types.keys() & outer_types.keys(), "a variable of an outer block is bound again")
-    bound = {**outer_types, **types}
+    bound: dict[str, ExprType] = {**outer_types, **types}
     for hop in pattern.hops:
         require(bound.get(hop.source) == NodeRef(hop.source_type), f"{hop.source} is not a {hop.source_type}")
         require(bound.get(hop.target) == NodeRef(hop.target_type), f"{hop.target} is not a {hop.target_type}")
@@ -356,7 +444,7 @@ def _check_filters(filters: Iterable[Expr], variable: str) -> None:
         require(find_variables(expr) == (variable,), f"a filter of {variable} reads another variable")
 
 
-def _check_variables(expr: Expr, bound: dict[str, EntityType]) -> None:
+def _check_variables(expr: Expr, bound: Mapping[str, ExprType]) -> None:
     for name in find_variables(expr):
         require(name in bound, f"variable {name} is not bound")
 

@@ -12,21 +12,24 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.physical_plan import VALUE_TYPE
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import to_stored_type
+from omnigraph.engine.value_store import mask_missing, to_stored_type
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
     Compare,
     Const,
+    EdgeRef,
     Entity,
     Expr,
     Identity,
     Nearest,
+    NodeRef,
     Now,
     ParamRef,
     Prop,
@@ -34,6 +37,7 @@ from omnigraph.query.expr import (
     Rrf,
     TextMatch,
     ValueRef,
+    Window,
 )
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
@@ -55,7 +59,8 @@ class Frame:
     types: Mapping[str, str]
     """The type of each variable."""
     context: ExecutionContext
-    aggregates: Mapping[Aggregate, pa.Array] = field(default_factory=dict)
+    aggregates: Mapping[Aggregate | Window, pa.Array] = field(default_factory=dict)
+    """The values of aggregates, or of window functions, which have one in every row."""
     scores: Mapping[Rank, "ScoreColumn"] = field(default_factory=dict)
     """Scores that were already computed, by rank."""
     is_merged: bool = False
@@ -117,7 +122,7 @@ class Frame:
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
                 fields = list(_build_entity_fields(expr))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
-            case Aggregate():
+            case Aggregate() | Window():
                 values = self.aggregates[expr]
                 return values if rows is None else values.take(build_array(rows))
             case Nearest() | Bm25() | Rrf():
@@ -129,10 +134,16 @@ class Frame:
                 return score_rows(self.context, expr, self.types[variable], at)
             case _:
                 log = OverflowLog()
-                values = concat_chunks(evaluate_over(expr, _FrameValues(self, rows), self.context.inputs, log))
+                values = concat_chunks(evaluate_over(expr, FrameValues(self, rows), self.context.inputs, log))
                 log.check()
                 type_ = to_arrow_type(_get_value_type(expr))
                 return values if values.type == type_ else values.cast(type_)
+
+    def evaluate_stored(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
+        """Evaluate an expression like `evaluate`, but keep whole nodes and edges as positions of their rows."""
+        if isinstance(expr, Entity):
+            return mask_missing(self.get_positions(expr.variable, rows))
+        return self.evaluate(expr, rows)
 
     def _read_column(self, variable: str, name: str, type_: pa.DataType, rows: Rows | None) -> pa.Array:
         values = self.context.take_values(self.types[variable], name, self.get_positions(variable, rows))
@@ -140,7 +151,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class _FrameValues:
+class FrameValues:
     """The values that a calculation reads in the rows of a frame."""
 
     frame: Frame
@@ -148,20 +159,25 @@ class _FrameValues:
 
     @property
     def size(self) -> int:
+        """The number of rows."""
         return self.frame.size if self.rows is None else len(self.rows)
 
     def read_column(self, expr: VariableValue) -> Column:
+        """Return the values of a property, id or value variable."""
         return self.frame.evaluate(expr, self.rows)
 
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway
+        """Return None: comparisons read their values."""
         return None
 
     def match_text(self, expr: TextMatch) -> Column:
+        """Return the result of a text search."""
         variable = expr.prop.variable
         at = self.frame.get_positions(variable, self.rows)
         return evaluate_text_match(self.frame.context, expr, self.frame.types[variable], at)
 
-    def read_result(self, expr: Aggregate | Rank) -> Column:
+    def read_result(self, expr: Aggregate | Window | Rank) -> Column:
+        """Return an aggregate, a window function's value, or a score."""
         return self.frame.evaluate(expr, self.rows)
 
 
@@ -195,7 +211,14 @@ class ScoreColumn:
 
 def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext) -> Frame:
     """Build the frame of a query's matches."""
-    return Frame(bindings, {name: type_.name for name, type_ in query.pattern.types.items()}, context)
+    return Frame(bindings, name_types(query), context)
+
+
+def name_types(query: ReadQuery) -> dict[str, str]:
+    """Return the name of each variable's type; a variable that is bound to a value has that of all values."""
+    return {
+        name: type_.name if isinstance(type_, NodeRef | EdgeRef) else VALUE_TYPE for name, type_ in query.types.items()
+    }
 
 
 def find_ranked_variable(rank: Rank) -> str:

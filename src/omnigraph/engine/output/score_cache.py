@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.kernels import find_distinct
-from omnigraph.engine.output.projection import Frame, Rows, ScoreColumn, build_frame, find_ranked_variable
+from omnigraph.engine.output.projection import Frame, Rows, ScoreColumn, build_frame, find_ranked_variable, name_types
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.query.expr import Bm25, Nearest
 from omnigraph.query.logical_plan import ReadQuery
@@ -26,7 +26,7 @@ class ScoreCache:
         self._rank = rank
         self._context = context
         self.variable = find_ranked_variable(rank)
-        self._type = query.pattern.types[self.variable].name
+        self._type = name_types(query)[self.variable]
         self._is_scored: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._has_score: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._values: NDArray[np.float64] = np.zeros(0, np.float64)

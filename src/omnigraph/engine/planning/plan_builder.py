@@ -1,11 +1,11 @@
 """Build the steps of a plan: track bound variables, expected rows, and predicates that are not applied yet."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
 
-from omnigraph.engine.physical_plan import SEED, Close, Compact, Expand, Filter, Merge, Step
+from omnigraph.engine.physical_plan import SEED, VALUE_TYPE, Close, Compact, Expand, Filter, Merge, Step
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.counted_subtrees import PlanBlock
 from omnigraph.engine.planning.pattern_graph import AntiJoinBlock, JoinPredicate, PatternGraph
@@ -39,11 +39,17 @@ class PlanContext:
     `leading_variable` decides first about the order of rows if only some of them are requested.
     """
 
-    def __init__(self, costs: CostModel, outputs: tuple[Expr, ...], leading_variable: str | None = None) -> None:
+    def __init__(
+        self,
+        costs: CostModel,
+        outputs: tuple[Expr, ...],
+        leading_variable: str | None = None,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
         self.costs = costs
         self.outputs = outputs
         self.leading_variable = leading_variable
-        self._numbers = count(1)
+        self._numbers = count(1) if numbers is None else numbers
 
     def next_number(self) -> int:
         """Return the number of the next step."""
@@ -183,6 +189,9 @@ class PlanBuilder:
         """Merge rows that are equal in all values read later, before a hop or join, if that pays off."""
         if self.semantics is MatchSemantics.EVERY or SEED in self.needed or self.rows < MIN_MERGED_ROWS:
             return
+        if VALUE_TYPE in dict(self.get_types(self.find_live_variables())).values():
+            # How many values a stage or block yields is not known, and lists of them can't be compared.
+            return
         values = self._find_later_reads(left)
         combinations = 1.0
         for variable, type_name in self.get_types(self.bound):
@@ -230,7 +239,9 @@ class PlanBuilder:
     def _estimate_combinations(self, keep: tuple[str, ...]) -> float:
         combinations = 1.0
         for variable in keep:
-            rows = self.rows if variable == SEED else self.context.costs.count(self.graph.types[variable])
+            # The seed and values have no table.
+            is_row = variable != SEED and self.graph.types[variable] != VALUE_TYPE
+            rows = self.context.costs.count(self.graph.types[variable]) if is_row else self.rows
             combinations *= max(rows, 1.0)
         return combinations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, prune_columns
+from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, map_source, prune_columns
 from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
 from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
@@ -34,11 +34,13 @@ def rewrite(query: BoundQuery) -> BoundQuery:
 
 
 def rewrite_read(query: ReadQuery) -> ReadQuery:
-    """Rewrite a read; see `rewrite`."""
+    """Rewrite a read and those that it starts from; see `rewrite`."""
+    query = map_source(query, rewrite_read)
     pattern = query.pattern
     for rule in PATTERN_RULES:
         pattern = rule(pattern)
     # Pruned last: a filter that a rule has removed needs no columns.
+    # `having` stays as it is: its aggregates are found among those of the grouping by equality.
     return prune_columns(replace(query, pattern=pattern))
 
 
