@@ -98,12 +98,17 @@ class PlainReading:
     cache: PlainCache = field(default_factory=PlainCache)
 
     values: ValueStore = field(default_factory=ValueStore)
+    catalog: Catalog | None = None
 
     def get_reader(self, type_name: str) -> PlainRows:
         return self.tables[type_name]
 
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         return ExecutionContext.take_values(cast("ExecutionContext", self), type_name, column, at)
+
+
+    def take_at(self, type_name: str, column: str, at: pa.Array) -> pa.Array:
+        return ExecutionContext.take_at(cast("ExecutionContext", self), type_name, column, at)
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,8 @@ class World:
         """All that a read works with."""
         types: list[AnyType] = [*self.catalog.nodes.values(), *self.catalog.edges.values()]
         tables = {type_.name: PlainRows(type_, self.records.get(type_.name, ())) for type_ in types}
-        made = PlainReading(tables, QueryInputs(params or {}, NOW), budget or Budget(SystemClock()))
+        inputs = QueryInputs(params or {}, NOW)
+        made = PlainReading(tables, inputs, budget or Budget(SystemClock()), catalog=self.catalog)
         return cast("ExecutionContext", made)
 
     def query(self, text: str) -> ReadQuery:

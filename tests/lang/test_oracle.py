@@ -279,7 +279,6 @@ CLAUSES = [
         "$a.x == 1",
         "$a . x = 1",
         "$a.\nx = 1",
-        "$a.x.y = 1",
         "$a.@id = 1",
         "$a. @ id = 1",
         "$a.@name = 1",
@@ -321,8 +320,6 @@ CLAUSES = [
         "not { not { $a: A } }",
         "not\n{ $a: A }",
         "not ({ $a: A })",
-        "not { $a: A } and $a.x = 1",
-        "(not { $a: A })",
     ),
     *(
         "search($a.x, $b)",

@@ -18,7 +18,9 @@ from omnigraph.engine.value_store import NO_POSITION, ValueStore, mask_missing
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal
-from omnigraph.schema.catalog import EdgeType, Property
+from omnigraph.schema.catalog import Catalog, EdgeType, Property
+from omnigraph.storage.arrow_buffers import fill_nulls
+from omnigraph.storage.columnar_sets import concat_chunks
 
 # Embeds a text for a Vector property: with its size, by the model that its `@embed` names.
 Embed: TypeAlias = Callable[[str, Property], Sequence[float]]
@@ -48,6 +50,11 @@ class ExecutionContext:
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of the state that is read."""
+        return self.view.catalog
+
     def get_reader(self, type_name: str) -> TableReader:
         """Return the reader of a node or edge type."""
         reader = self._readers.get(type_name)
@@ -65,6 +72,10 @@ class ExecutionContext:
         # Row numbers among those that were read; null for the others.
         rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
         return values.take(mask_missing(rows))
+
+    def take_at(self, type_name: str, column: str, at: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """Return the same as `take_values`, at positions that are a column of values, null where there is none."""
+        return self.take_values(type_name, column, fill_nulls(concat_chunks(at), NO_POSITION))
 
     def get_topology(self, edge_name: str) -> Topology:
         """Return the adjacency of an edge type; build and cache it if it is not in memory yet."""

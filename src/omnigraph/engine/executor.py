@@ -44,7 +44,7 @@ from omnigraph.engine.physical_plan import (
 from omnigraph.engine.pipeline import Pipeline
 from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
 from omnigraph.engine.stage_rows import bind_rows, bind_union, evaluate_columns
-from omnigraph.query.expr import EdgeRef, Expr, Identity, MetaColumn, NodeRef, Op
+from omnigraph.query.expr import Expr, Identity, MetaColumn, Op, ShapedType
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import ReadQuery, UnionSource, list_sources
 from omnigraph.schema.types import ValueType
@@ -389,5 +389,5 @@ def _get_positions(expr: Expr, bindings: Bindings) -> pa.Array:
 
 def _get_value_type(expr: Expr) -> ValueType:
     type_ = expr.type
-    assert not isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - a join compares values
+    assert not isinstance(type_, ShapedType)  # noqa: S101 - a join compares values
     return type_

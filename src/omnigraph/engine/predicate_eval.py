@@ -14,22 +14,27 @@ import pyarrow.compute as pc
 from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
-from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed
+from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
 from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     Aggregate,
     And,
+    ArrayOf,
     Bm25,
     Case,
     Compare,
     Computed,
     Const,
     Contains,
+    EdgeRef,
+    Entity,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
     Nearest,
+    NodeRef,
     Not,
     Now,
     Op,
@@ -37,6 +42,7 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     Rank,
+    RecordExpr,
     Rrf,
     StartsWith,
     TextMatch,
@@ -92,6 +98,19 @@ class ValueSource(Protocol):
 
     def match_text(self, expr: TextMatch) -> Column:
         """Return the result of a text search."""
+        ...
+
+
+@runtime_checkable
+class EntitySource(Protocol):
+    """A source of values whose variables are bound to rows: a whole node or edge is the position of its row."""
+
+    def read_positions(self, variable: str) -> Column:
+        """Return the positions of a variable's rows; null where it has none."""
+        ...
+
+    def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
         ...
 
 
@@ -175,14 +194,43 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
         case TextMatch():
             return values.match_text(expr)
-        case Computed():
-            return evaluate_computed(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), inputs, log)
-        case Case():
-            return evaluate_case(expr, lambda part, own: _evaluate_operand(part, values, inputs, own), values.size, log)
+        case Computed() | Case() | RecordExpr() | FieldRef():
+            return _evaluate_composed(expr, values, inputs, log)
+        case Entity() if isinstance(values, EntitySource):
+            return values.read_positions(expr.variable)
         case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
             return values.read_result(expr)
         case _:
             raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
+
+
+def _evaluate_composed(
+    expr: Computed | Case | RecordExpr | FieldRef, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None
+) -> Operand:
+    def evaluate_part(part: Expr, own: OverflowLog | None) -> Operand:
+        return _evaluate_operand(part, values, inputs, own)
+
+    match expr:
+        case Computed():
+            return evaluate_computed(expr, evaluate_part, inputs, log)
+        case Case():
+            return evaluate_case(expr, evaluate_part, values.size, log)
+        case RecordExpr():
+            return evaluate_record(expr, evaluate_part, values.size, log)
+        case FieldRef():
+            return _evaluate_field(expr, values, inputs, log)
+
+
+def _evaluate_field(expr: FieldRef, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
+    owner = expr.operand.type
+    if isinstance(owner, NodeRef | EdgeRef):
+        assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
+        operand = _evaluate_operand(expr.operand, values, inputs, log)
+        at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+        return values.read_property(owner.name, expr.name, at)
+    record = _evaluate_operand(expr.operand, values, inputs, log)
+    # The kernel, unlike the child array itself, is null where the record is.
+    return pc.struct_field(record, expr.name)
 
 
 # --- single operators --------------------------------------------------------------------------------
@@ -246,8 +294,11 @@ def _evaluate_pairwise(function: Callable[..., bool], left: Column, right: Colum
 
 def _evaluate_in(expr: In, values: ValueSource, inputs: QueryInputs) -> Column:
     element = evaluate_over(expr.element, values, inputs)
-    type_ = _get_value_type(expr.element)
     collection = expr.collection
+    if isinstance(collection.type, ArrayOf):
+        # Nodes and edges are positions here, and equal positions are the same row.
+        return is_in_list(element, evaluate_over(collection, values, inputs), pc.equal)
+    type_ = _get_value_type(expr.element)
     assert isinstance(collection.type, ListOf)  # noqa: S101 - expressions check this when built
     if not isinstance(collection, Const | ParamRef):
         of_items = collection.type.element

@@ -114,12 +114,30 @@ def encode_json_lines(schema: pa.Schema, batch: pa.RecordBatch) -> bytes:
 
 def encode_json_values(field: pa.Field, column: pa.Array) -> list[object]:
     """Return the values of a column in their JSON forms."""
-    # Nodes and edges are structs: their fields are encoded column by column, then zipped to objects.
+    if pa.types.is_list(field.type) and pa.types.is_nested(field.type.value_type):
+        return _encode_nested_lists(field.type.value_field, column)
     if not pa.types.is_struct(field.type):
         return encode_json_column(type_from_arrow(field), column)
+    # Nodes, edges and records are structs: their fields are encoded column by column, then zipped to objects.
     names = [child.name for child in field.type]
     columns = [encode_json_values(child, column.field(index)) for index, child in enumerate(field.type)]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    objects: list[object] = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    if not column.null_count:
+        return objects
+    has_value = column.is_valid().to_pylist()
+    return [value if is_present else None for value, is_present in zip(objects, has_value, strict=True)]
+
+
+def _encode_nested_lists(item: pa.Field, column: pa.Array) -> list[object]:
+    """Return lists of objects or of lists in their JSON forms; all elements are encoded together."""
+    offsets = column.offsets.to_pylist()
+    first, last = offsets[0], offsets[-1]
+    items = encode_json_values(item, column.values.slice(first, last - first))
+    has_value = column.is_valid().to_pylist()
+    return [
+        items[start - first : end - first] if is_present else None
+        for start, end, is_present in zip(offsets[:-1], offsets[1:], has_value, strict=True)
+    ]
 
 
 # --- CSV -------------------------------------------------------------------------------------------------

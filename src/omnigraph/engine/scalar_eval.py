@@ -14,10 +14,10 @@ from omnigraph.engine import arithmetic, list_functions, text_functions, time_fu
 from omnigraph.engine.arithmetic import Numbers, read_floats, read_integers
 from omnigraph.engine.conversions import to_dates, to_datetimes, to_floats, to_integers, to_text
 from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.value_store import to_stored_type
 from omnigraph.errors import QueryError
-from omnigraph.query.expr import Case, Computed, Expr
+from omnigraph.query.expr import Case, Computed, Expr, RecordExpr
 from omnigraph.query.scalar_functions import ScalarFunction
-from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -72,9 +72,21 @@ def evaluate_computed(
     return result[0] if is_single else result
 
 
+def evaluate_record(expr: RecordExpr, evaluate: Evaluate, size: int, log: OverflowLog | None = None) -> pa.Array:
+    """Return a record in every row; whole nodes and edges in it are positions."""
+    type_ = to_stored_type(expr.type)
+    columns = [_to_column(evaluate(value, log), size) for _, value in expr.items]
+    fields = list(type_)
+    casts = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(columns, fields, strict=True)
+    ]
+    return pa.StructArray.from_arrays(casts, fields=fields)
+
+
 def evaluate_case(expr: Case, evaluate: Evaluate, size: int, log: OverflowLog | None = None) -> pa.Array:
     """Return the value of the first branch whose condition is true in every row."""
-    type_ = to_arrow_type(expr.type)
+    type_ = to_stored_type(expr.type)
     remaining = np.ones(size, np.bool_)
     chosen: list[tuple[Mask, Expr]] = []
     for condition, value in expr.branches:
@@ -95,7 +107,7 @@ def evaluate_case(expr: Case, evaluate: Evaluate, size: int, log: OverflowLog | 
 
 
 def _coalesce(expr: Computed, evaluate: Evaluate, log: OverflowLog | None) -> Operand:
-    type_ = to_arrow_type(expr.type)
+    type_ = to_stored_type(expr.type)
     operands: list[Operand] = []
     for argument in expr.arguments:
         own = OverflowLog()
@@ -114,7 +126,7 @@ def _to_column(operand: Operand, size: int) -> pa.Array:
 
 def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: OverflowLog | None) -> pa.Array:
     function = expr.function
-    type_ = to_arrow_type(expr.type)
+    type_ = to_stored_type(expr.type)
     if function in _ARITHMETIC:
         columns = [_to_column(operand, size) for operand in operands]
         numbers = _calculate(function, expr, columns)
@@ -220,7 +232,7 @@ def _shift(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
 
 
 def _build_list(expr: Computed, columns: list[pa.Array]) -> pa.Array:
-    return list_functions.build_lists(columns, to_arrow_type(expr.type).value_type)
+    return list_functions.build_lists(columns, to_stored_type(expr.type).value_type)
 
 
 def _null_if_equal(_expr: Computed, columns: list[pa.Array]) -> pa.Array:

@@ -179,17 +179,18 @@ class Cursor(TokenReader):
         return f"line {position.line}, column {position.column}"
 
     @contextmanager
-    def nest(self) -> Iterator[None]:
-        """Enter one nesting level for the duration of the block; give up beyond `MAX_DEPTH`."""
-        if self._depth >= MAX_DEPTH:
+    def nest(self, levels: int = 1) -> Iterator[None]:
+        """Enter nesting levels for the duration of the block; give up beyond `MAX_DEPTH`."""
+        if self._depth + levels > MAX_DEPTH:
             if not self.is_explained:
-                self.report_limit(self.peek().span, f"nested more than {MAX_DEPTH} deep", "split it, or flatten it")
+                message = f"nested more than {MAX_DEPTH // levels} deep"
+                self.report_limit(self.peek().span, message, "split it, or flatten it")
             raise GaveUpError
-        self._depth += 1
+        self._depth += levels
         try:
             yield
         finally:
-            self._depth -= 1
+            self._depth -= levels
 
     # --- recovering ------------------------------------------------------------------------------------
 
@@ -201,13 +202,18 @@ class Cursor(TokenReader):
         *,
         is_item_start: Callable[[], bool],
         is_block_end: Callable[[], bool],
+        stops: Callable[[], bool] | None = None,
     ) -> None:
         """Parse items up to the `}` that closes `opening`, resuming with the next item after a broken one.
 
         `is_item_start` returns whether an item may start at the cursor; `is_block_end` whether the cursor is at
-        something that only occurs outside the block, so that its `}` is missing.
+        something that only occurs outside the block, so that its `}` is missing; `stops` whether another part of the
+        block starts at the cursor, which the caller parses.
         """
+        is_at_part = stops or _never
         while not self.accept("}"):
+            if is_at_part():
+                return
             if self.is_at_end or is_block_end():
                 hint = f"its `{{` is in {self.format_position(opening.span)}"
                 self.report_missing(f"missing `}}` at the end of {what}", hint)
@@ -217,7 +223,7 @@ class Cursor(TokenReader):
             try:
                 item()
             except GaveUpError:
-                self._skip(is_item_start, is_block_end, has_moved=self._index > before)
+                self._skip(is_item_start, lambda: is_at_part() or is_block_end(), has_moved=self._index > before)
 
     def _skip(self, starts: Callable[[], bool], ends: Callable[[], bool], *, has_moved: bool) -> None:
         """Move to the end of the block or to the next item in it, past balanced pairs of braces."""
@@ -249,6 +255,10 @@ class Cursor(TokenReader):
     def build_result(self, tree: T) -> ParseResult[T]:
         """Return the tree with its diagnostics and comments."""
         return ParseResult(tree, sort_diagnostics(self._diagnostics), self._comments, self.steps)
+
+
+def _never() -> bool:
+    return False
 
 
 def describe_token(token: Token) -> str:

@@ -1,27 +1,30 @@
 """Expressions of the query language, by precedence climbing.
 
-Loosest first: `or`, `and`, `not`, comparisons, `+ -`, `* / %`, the sign, `[index]`.
+Loosest first: `or`, `and`, `not`, comparisons, `+ -`, `* / %`, the sign, `[index]` and `.field`.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, describe_token, parse_property_name
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
-from omnigraph.lang.literal_parser import MAX_LIST_ITEMS, is_at_literal, parse_literal
-from omnigraph.lang.literals import BoolLiteral, ListLiteral, Name
+from omnigraph.lang.literal_parser import is_at_literal, parse_literal
+from omnigraph.lang.literals import BoolLiteral, Name
+from omnigraph.lang.name_parser import parse_meta_name, parse_variable_or_property, recover_property_ref
 from omnigraph.lang.query_ast import (
+    AllProperties,
     And,
     Arithmetic,
     ArithmeticOp,
     Assignment,
     BareName,
-    Call,
-    Case,
-    CaseBranch,
+    Block,
+    BlockKind,
     Compare,
     CompareOp,
     Expr,
+    Field,
     Index,
     IsNull,
     ListExpr,
@@ -30,13 +33,24 @@ from omnigraph.lang.query_ast import (
     Not,
     Or,
     PropertyRef,
-    Star,
+    Record,
     Variable,
 )
 from omnigraph.lang.source import Span
 from omnigraph.lang.spelling import find_closest
+from omnigraph.lang.value_parser import (
+    ParseClauses,
+    is_at_case,
+    is_at_value_block,
+    parse_absent_block,
+    parse_call,
+    parse_case,
+    parse_list,
+    parse_parenthesized,
+    parse_record,
+    parse_value_block,
+)
 
-META_PROPERTIES = ("id", "src", "dst")
 _STATEMENT_WORDS = ("where", "set", "match", "return", "insert", "update", "delete")
 
 
@@ -55,11 +69,15 @@ _NEVER_PROPERTIES = frozenset({"not", "true", "false", "null"})
 class ExpressionParser:
     """A parser of the expressions of one query, which counts the terms of its predicates.
 
-    With `names_properties`, as in a mutation, the left side of a comparison may be any word, reserved or not.
+    With `names_properties`, as in a mutation, the left side of a comparison may be any word, reserved or not. Blocks
+    hold clauses, which `parse_clauses` parses; without it, as in a filter, there are no blocks.
     """
 
-    def __init__(self, cursor: Cursor, *, names_properties: bool = False) -> None:
+    def __init__(
+        self, cursor: Cursor, *, names_properties: bool = False, parse_clauses: ParseClauses | None = None
+    ) -> None:
         self.cursor = cursor
+        self.parse_clauses = parse_clauses
         self._names_properties = names_properties
         self._terms = 0
         # Whether a value is expected to be compared, so that an unknown word after it is a wrong operator.
@@ -68,8 +86,14 @@ class ExpressionParser:
 
     def parse_condition(self) -> Expr:
         """Parse an expression that is a clause or follows `where`: it compares, or calls a function."""
-        condition = self.parse_or(is_condition=True)
-        if isinstance(condition, PropertyRef | Variable | BareName):
+        return self._check_condition(self.parse_or(is_condition=True))
+
+    def continue_condition(self, first: Expr) -> Expr:
+        """Parse the rest of a condition whose first term, a `not { … }`, was read."""
+        return self._check_condition(self.parse_or(is_condition=True, first=first))
+
+    def _check_condition(self, condition: Expr) -> Expr:
+        if isinstance(condition, PropertyRef | Variable | BareName | Field):
             # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
             text = abbreviate(self.cursor.source.slice(condition.span))
             message = f"expected a comparison after `{text}`"
@@ -77,7 +101,8 @@ class ExpressionParser:
             true = LiteralExpr(value=BoolLiteral(True, condition.span), span=condition.span)
             span = condition.span
             return Compare(op=CompareOp.EQ, left=condition, right=true, op_span=span.after, span=span)
-        if isinstance(condition, LiteralExpr | Arithmetic | Negate | Index | ListExpr):
+        is_value = isinstance(condition, LiteralExpr | Arithmetic | Negate | Index | ListExpr | Record | AllProperties)
+        if is_value or (isinstance(condition, Block) and condition.kind is not BlockKind.EXISTS):
             text = abbreviate(self.cursor.source.slice(condition.span))
             message = f"expected a comparison after `{text}`"
             self.cursor.refuse(condition.span.after, message, "a predicate compares, as in `$p.age > 3`")
@@ -87,14 +112,27 @@ class ExpressionParser:
         """Parse an expression that is a column, an argument, a stored value or a sort key."""
         return self.parse_or(is_condition=False)
 
+    @contextmanager
+    def read_names_as(self, *, properties: bool) -> Iterator[None]:
+        """Read bare words as properties, or not, for the duration of the block."""
+        before = self._names_properties
+        self._names_properties = properties
+        try:
+            yield
+        finally:
+            self._names_properties = before
+
     # --- and, or, not --------------------------------------------------------------------------------
 
-    def parse_or(self, *, is_condition: bool) -> Expr:
-        """Parse terms joined by `or`, the loosest level; a value is expected to be compared in a condition."""
+    def parse_or(self, *, is_condition: bool, first: Expr | None = None) -> Expr:
+        """Parse terms joined by `or`, the loosest level; a value is expected to be compared in a condition.
+
+        The first operand may have been read already.
+        """
         before = self.is_condition
         self.is_condition = is_condition
         try:
-            first = self._parse_and()
+            first = self._parse_and(first)
             terms = [first]
             while self._accept_word("or"):
                 terms.append(self._parse_and())
@@ -104,8 +142,8 @@ class ExpressionParser:
             return first
         return Or(terms=tuple(terms), span=first.span.to(terms[-1].span))
 
-    def _parse_and(self) -> Expr:
-        first = self._parse_not()
+    def _parse_and(self, first: Expr | None = None) -> Expr:
+        first = first or self._parse_not()
         terms = [first]
         while self._accept_word("and"):
             terms.append(self._parse_not())
@@ -119,13 +157,17 @@ class ExpressionParser:
             return self._parse_comparison()
         with self.cursor.nest():
             if self.cursor.is_at("{"):
-                hint = "`not { … }` is a clause of its own; in a predicate, write `not (…)`"
-                self.cursor.fail("a predicate", hint)
-            is_word = self.cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and not _is_at_case(self.cursor)
+                block = parse_absent_block(self, start)
+                return Not(term=block, span=start.span.to(block.span))
+            is_word = self.cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and not self._is_at_braces()
             if is_word and self.cursor.is_followed_by("{"):
                 self.cursor.fail("a predicate", "a block that must not match is written `not { … }`")
             term = self._parse_not()
         return Not(term=term, span=start.span.to(term.span))
+
+    def _is_at_braces(self) -> bool:
+        """Return whether a `case` or a block with a value starts at the cursor."""
+        return is_at_case(self.cursor) or is_at_value_block(self.cursor)
 
     def _accept_word(self, word: str) -> bool:
         """Accept `and`, `or` or `not`, or what other languages write instead."""
@@ -144,7 +186,7 @@ class ExpressionParser:
         """Return whether the word at the cursor is a property's name although it may be reserved."""
         if not self._names_properties or token.kind is not TokenKind.IDENT or token.text in _NEVER_PROPERTIES:
             return False
-        return not self.cursor.is_followed_by("(", ".") and not _is_at_case(self.cursor)
+        return not self.cursor.is_followed_by("(", ".") and not self._is_at_braces()
 
     # --- comparisons ---------------------------------------------------------------------------------
 
@@ -168,10 +210,10 @@ class ExpressionParser:
         token = self.cursor.peek()
         if self._is_property(token):
             self.cursor.advance()
-            return self._parse_indexes(BareName(name=Name(token.text, token.span), span=token.span))
+            return self._parse_suffixes(BareName(name=Name(token.text, token.span), span=token.span))
         if self._names_properties and token.kind is TokenKind.TYPE and not self.cursor.is_followed_by("(", "."):
             name = parse_property_name(self.cursor, "a property name")
-            return self._parse_indexes(BareName(name=name, span=name.span))
+            return self._parse_suffixes(BareName(name=name, span=name.span))
         return self._parse_signed()
 
     def _count_term(self, span: Span) -> None:
@@ -250,20 +292,25 @@ class ExpressionParser:
         cursor = self.cursor
         sign = cursor.peek()
         if sign.text != "-" or cursor.peek(1).kind in (TokenKind.INT, TokenKind.FLOAT):
-            return self._parse_indexes(self.parse_primary())
+            return self._parse_suffixes(self.parse_primary())
         cursor.advance()
         with cursor.nest():
             operand = self._parse_signed()
         return Negate(operand=operand, span=sign.span.to(operand.span))
 
-    def _parse_indexes(self, operand: Expr) -> Expr:
+    def _parse_suffixes(self, operand: Expr) -> Expr:
         cursor = self.cursor
         count = 0
-        while opening := cursor.accept("["):
+        while cursor.is_at("[") or _is_at_field(cursor):
+            opening = cursor.advance()
             count += 1
             if count > MAX_CHAIN_OPERATORS:
                 cursor.report_limit(opening.span, f"more than {MAX_CHAIN_OPERATORS} indexes in a row", "split it")
                 raise GaveUpError
+            if opening.text == ".":
+                name = parse_property_name(cursor, "the name of a field")
+                operand = Field(operand=operand, name=name, span=operand.span.to(name.span))
+                continue
             with cursor.nest():
                 index = self.parse_value()
                 closing = cursor.expect("]", f"its `[` is in {cursor.format_position(opening.span)}")
@@ -273,118 +320,41 @@ class ExpressionParser:
     # --- primaries -----------------------------------------------------------------------------------
 
     def parse_primary(self) -> Expr:
-        """Parse a variable, a property, a literal, a list, a call, a `case`, a name or an expression in parentheses."""
+        """Parse what no operator joins: a variable, a literal, a list, a record, a call, a block, parentheses."""
         cursor = self.cursor
         token = cursor.peek()
         if token.kind is TokenKind.VARIABLE:
-            return _parse_variable_or_property(cursor)
+            return parse_variable_or_property(cursor)
+        if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
+            return self._parse_from_word(token)
         if token.text == "(":
-            return _parse_parenthesized(self)
+            return parse_parenthesized(self)
         if token.text == "[":
-            return _parse_list(self)
+            return parse_list(self)
+        if token.text == "{":
+            return parse_record(self)
         if is_at_literal(cursor):
             value = parse_literal(cursor)
             return LiteralExpr(value=value, span=value.span)
-        if _is_at_case(cursor):
-            return _parse_case(self)
-        if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
-            return _parse_call(self) if cursor.is_followed_by("(") else _parse_word(cursor, token)
         if token.text == "@":
             return parse_meta_name(cursor)
         return _refuse_token(cursor, token)
 
-
-def _parse_parenthesized(parser: ExpressionParser) -> Expr:
-    cursor = parser.cursor
-    opening = cursor.advance()
-    with cursor.nest():
-        inner = parser.parse_or(is_condition=parser.is_condition)
-        if cursor.is_at(","):
-            cursor.fail("`)`", "a list is written `[1, 2]`; parentheses group an expression")
-        closing = cursor.expect(")", f"its `(` is in {cursor.format_position(opening.span)}")
-    return replace(inner, span=opening.span.to(closing.span))
-
-
-def _parse_list(parser: ExpressionParser) -> Expr:
-    cursor = parser.cursor
-    opening = cursor.advance()
-    items: list[Expr] = []
-    with cursor.nest():
-        while not cursor.is_at("]"):
-            items.append(_parse_item(parser))
-            if comma := cursor.accept(","):
-                if cursor.is_at("]"):
-                    cursor.report(comma.span, "unexpected `,` before `]`", "delete it, or add a value after it")
-            elif is_at_literal(cursor) and not cursor.peek().starts_line:
-                cursor.report_missing("missing `,`", "put a `,` between a value and the next")
-            elif not cursor.is_at("]"):
-                cursor.fail("`,` or `]`", f"the list's `[` is in {cursor.format_position(opening.span)}")
-    span = opening.span.to(cursor.advance().span)
-    if len(items) > MAX_LIST_ITEMS:
-        cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")
-        del items[MAX_LIST_ITEMS:]
-    literals = [item.value for item in items if isinstance(item, LiteralExpr)]
-    if len(literals) < len(items):
-        return ListExpr(items=tuple(items), span=span)
-    return LiteralExpr(value=ListLiteral(tuple(literals), span), span=span)
+    def _parse_from_word(self, token: Token) -> Expr:
+        cursor = self.cursor
+        if is_at_literal(cursor):
+            value = parse_literal(cursor)
+            return LiteralExpr(value=value, span=value.span)
+        if is_at_case(cursor):
+            return parse_case(self)
+        if is_at_value_block(cursor):
+            return parse_value_block(self)
+        return parse_call(self) if cursor.is_followed_by("(") else _parse_word(cursor, token)
 
 
-def _parse_item(parser: ExpressionParser) -> Expr:
-    # Most items are literals, and a long list of them is parsed without descending through all levels.
-    if is_at_literal(parser.cursor) and not parser.cursor.is_at("[") and parser.cursor.is_followed_by(",", "]"):
-        value = parse_literal(parser.cursor)
-        return LiteralExpr(value=value, span=value.span)
-    return parser.parse_value()
-
-
-def _parse_case(parser: ExpressionParser) -> Case:
-    cursor = parser.cursor
-    word = cursor.advance()
-    opening = cursor.advance()
-    try:
-        with cursor.nest():
-            branches, otherwise = _parse_branches(parser, opening)
-    except GaveUpError:
-        # Leave the braces first: recovery counts them from here.
-        cursor.skip_to(lambda: cursor.is_at("}") or cursor.peek().starts_line)
-        cursor.accept("}")
-        raise
-    span = word.span.to(cursor.advance().span)
-    if not branches:
-        cursor.report(span, "a `case` needs a branch", 'write `case { $p.age < 18 => "child" else => "adult" }`')
-    return Case(branches=branches, otherwise=otherwise, span=span)
-
-
-def _parse_branches(parser: ExpressionParser, opening: Token) -> tuple[tuple[CaseBranch, ...], Expr | None]:
-    cursor = parser.cursor
-    branches: list[CaseBranch] = []
-    otherwise: Expr | None = None
-    while not cursor.is_at("}"):
-        if otherwise is not None:
-            cursor.fail("`}`", "`else` is the last branch of a `case`")
-        if cursor.accept("else"):
-            cursor.expect("=>", "the last branch is written `else => value`")
-            otherwise = parser.parse_value()
-        else:
-            branches.append(_parse_branch(parser, opening))
-        cursor.accept(",")
-    return tuple(branches), otherwise
-
-
-def _parse_branch(parser: ExpressionParser, opening: Token) -> CaseBranch:
-    cursor = parser.cursor
-    parser.case_depth += 1
-    try:
-        condition = parser.parse_value()
-    finally:
-        parser.case_depth -= 1
-    if wrong := cursor.accept("->", ":"):
-        cursor.report(wrong.span, f"expected `=>`, found `{wrong.text}`", "a branch is written `condition => value`")
-    else:
-        position = cursor.format_position(opening.span)
-        cursor.expect("=>", f"a branch of the `case` in {position} is written `condition => value`")
-    value = parser.parse_value()
-    return CaseBranch(condition=condition, value=value, span=condition.span.to(value.span))
+def _is_at_field(cursor: Cursor) -> bool:
+    """Return whether `.name` follows the operand directly: with a space before it, `.` starts something else."""
+    return cursor.is_at(".") and cursor.is_glued() and cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE)
 
 
 def _parse_late_not(parser: ExpressionParser, left: Expr, text: str) -> Expr:
@@ -421,10 +391,6 @@ def parse_expression(cursor: Cursor) -> Expr:
     return ExpressionParser(cursor).parse_value()
 
 
-def _is_at_case(cursor: Cursor) -> bool:
-    return cursor.is_at("case") and cursor.is_followed_by("{")
-
-
 def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
     if token.text in (")", "]"):
         closed = "(" if token.text == ")" else "["
@@ -438,7 +404,7 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
 
 def _parse_word(cursor: Cursor, token: Token) -> Expr:
     if cursor.is_followed_by(".") and cursor.is_glued(1):
-        return _recover_property_ref(cursor)
+        return recover_property_ref(cursor)
     if token.text in RESERVED_WORDS:
         cursor.fail("an expression", f"`{token.text}` is a reserved word")
     if token.text.lower() == "case" and not cursor.peek(1).starts_line:
@@ -498,129 +464,6 @@ def _guess_operator(word: str) -> str | None:
     if folded in _OPERATORS:
         return folded
     return OPERATOR_SYNONYMS.get(folded) or find_closest(word, ("contains", "starts_with"))
-
-
-# --- names ---------------------------------------------------------------------------------------
-
-
-def parse_variable(cursor: Cursor, what: str) -> Variable:
-    """Parse `$name`; a missing `$` is reported and repaired."""
-    token = cursor.peek()
-    if token.kind is TokenKind.VARIABLE:
-        cursor.advance()
-        return Variable(name=str(token.value), span=token.span)
-    if token.kind in (TokenKind.IDENT, TokenKind.TYPE) and token.text not in RESERVED_WORDS and not token.starts_line:
-        return recover_variable(cursor, what)
-    return cursor.fail(what, "a variable is written `$name`")
-
-
-def recover_variable(cursor: Cursor, what: str) -> Variable:
-    """Parse the name at the cursor as a variable, and report that its `$` is missing."""
-    token = cursor.peek()
-    name = token.text[0].lower() + token.text[1:]
-    if not cursor.is_explained:
-        hint = f"variables start with `$`: did you mean `${abbreviate(name)}`?"
-        cursor.report(token.span, f"expected {what}, found `{abbreviate(token.text)}`", hint)
-    cursor.advance()
-    return Variable(name=name, span=token.span)
-
-
-def _parse_variable_or_property(cursor: Cursor) -> Expr:
-    token = cursor.advance()
-    owner = Variable(name=str(token.value), span=token.span)
-    return _parse_property_ref(cursor, owner) if cursor.is_at(".") else owner
-
-
-def _recover_property_ref(cursor: Cursor) -> Expr:
-    return _parse_property_ref(cursor, recover_variable(cursor, "a variable"))
-
-
-def _parse_property_ref(cursor: Cursor, owner: Variable) -> PropertyRef:
-    cursor.advance()
-    is_meta = cursor.is_at("@")
-    name = _parse_meta(cursor) if is_meta else parse_property_name(cursor, "a property name")
-    reference = PropertyRef(variable=owner, name=name, is_meta=is_meta, span=owner.span.to(name.span))
-    # Without a space it can't be the start of something else.
-    if cursor.is_at(".") and cursor.is_glued():
-        hint = "a property has no properties; follow an edge to another node"
-        cursor.refuse(
-            cursor.peek().span, f"unexpected `.` after `${abbreviate(owner.name)}.{abbreviate(name.text)}`", hint
-        )
-    return reference
-
-
-def parse_meta_name(cursor: Cursor) -> BareName:
-    """Parse `@id`, `@src` or `@dst` in the predicate of a mutation."""
-    at = cursor.peek()
-    name = _parse_meta(cursor)
-    return BareName(name=name, is_meta=True, span=at.span.to(name.span))
-
-
-def _parse_meta(cursor: Cursor) -> Name:
-    cursor.advance()
-    token = cursor.peek()
-    if token.text not in META_PROPERTIES:
-        hint = "there are `@id`, `@src` and `@dst`"
-        if token.kind is TokenKind.IDENT and (
-            meant := find_closest(token.text, META_PROPERTIES) or {"from": "src", "to": "dst"}.get(token.text)
-        ):
-            hint = f"did you mean `@{meant}`?"
-        cursor.fail("`@id`, `@src` or `@dst`", hint)
-    cursor.advance()
-    return Name(token.text, token.span)
-
-
-# --- calls ---------------------------------------------------------------------------------------
-
-
-def _parse_call(parser: ExpressionParser) -> Call:
-    """Parse `function(arguments, option=value)`; the binder checks whether the function exists."""
-    cursor = parser.cursor
-    word = cursor.advance()
-    function = Name(word.text, word.span)
-    if word.kind is TokenKind.TYPE:
-        function = Name(word.text.lower(), word.span)
-        hint = f"functions are written in small letters: `{abbreviate(function.text)}(…)`"
-        cursor.report(word.span, f"unexpected function `{abbreviate(word.text)}`", hint)
-    elif word.text in RESERVED_WORDS and word.text != "starts_with":
-        cursor.report(word.span, f"`{word.text}` is a reserved word, not a function")
-    opening = cursor.advance()
-    arguments: list[Expr] = []
-    options: list[tuple[Name, Expr]] = []
-    distinct = cursor.accept("distinct") is not None
-    with cursor.nest():
-        while not cursor.is_at(")"):
-            _parse_argument(parser, arguments, options)
-            if comma := cursor.accept(","):
-                if cursor.is_at(")"):
-                    cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add an argument after it")
-            elif not cursor.is_at(")"):
-                _report_missing_comma(cursor, opening)
-    span = word.span.to(cursor.advance().span)
-    return Call(function=function, arguments=tuple(arguments), distinct=distinct, options=tuple(options), span=span)
-
-
-def _parse_argument(parser: ExpressionParser, arguments: list[Expr], options: list[tuple[Name, Expr]]) -> None:
-    cursor = parser.cursor
-    token = cursor.peek()
-    if token.text == "*":
-        cursor.advance()
-        arguments.append(Star(span=token.span))
-    elif token.kind is TokenKind.IDENT and token.text not in RESERVED_WORDS and cursor.is_followed_by("=", ":"):
-        cursor.advance()
-        sign = cursor.advance()
-        if sign.text == ":":
-            cursor.report(sign.span, "expected `=`, found `:`", f"an option is written `{abbreviate(token.text)}=…`")
-        options.append((Name(token.text, token.span), parser.parse_value()))
-    else:
-        arguments.append(parser.parse_value())
-
-
-def _report_missing_comma(cursor: Cursor, opening: Token) -> None:
-    token = cursor.peek()
-    if token.kind in (TokenKind.SIGN, TokenKind.END) or token.starts_line or token.text in RESERVED_WORDS:
-        cursor.fail("`,` or `)`", f"the `(` is in {cursor.format_position(opening.span)}")
-    cursor.report_missing("missing `,`", "put a `,` between one argument and the next")
 
 
 # --- assignments ---------------------------------------------------------------------------------

@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass, field
 
+from omnigraph.lang.block_ends import is_at_block_end, is_at_query
 from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError, ParseResult, decapitalize_name, parse_type_name
 from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
 from omnigraph.lang.lexer import CLAUSE_SYNONYMS, RESERVED_WORDS, Language, Token, TokenKind, abbreviate
-from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import Name
-from omnigraph.lang.pattern_parser import PatternParser, is_at_block_end, is_at_query
+from omnigraph.lang.order_parser import parse_count, parse_order
+from omnigraph.lang.pattern_parser import PatternParser
 from omnigraph.lang.query_ast import (
     Assignment,
     Clause,
     Delete,
     Expr,
     Insert,
-    LiteralExpr,
     Mutation,
     OrderKey,
     ParamDecl,
@@ -24,7 +24,6 @@ from omnigraph.lang.query_ast import (
     QueryFile,
     Read,
     Update,
-    Variable,
 )
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.spelling import find_closest
@@ -47,8 +46,6 @@ def parse_filter(source: Source) -> ParseResult[Expr | None]:
 
 
 _PART_KEYWORDS = ("match", "return", "order", "limit", "offset")
-_DIRECTIONS = {"asc": False, "desc": True}
-_DIRECTION_SYNONYMS = {"ascending": "asc", "descending": "desc", "up": "asc", "down": "desc"}
 
 
 @dataclass(slots=True)
@@ -66,12 +63,11 @@ class _ReadBuilder:
     """Parts whose absence, place or number has been reported already."""
 
 
-def parse_read(expressions: ExpressionParser, word: str) -> Read:
+def parse_read(cursor: Cursor, word: str) -> Read:
     """Parse the read at the cursor, whose first keyword is, or was meant as, `word`."""
-    cursor = expressions.cursor
     start = cursor.peek()
     parts = _ReadBuilder()
-    clauses = PatternParser(expressions)
+    clauses = PatternParser(cursor)
     if word == "return":
         if not cursor.is_explained:
             cursor.report(start.span, "missing `match` before `return`", "a read is written `match { … } return { … }`")
@@ -80,7 +76,7 @@ def parse_read(expressions: ExpressionParser, word: str) -> Read:
     while next_word:
         keyword = cursor.advance()
         _check_order(cursor, parts, keyword, next_word)
-        _parse_part(expressions, parts, clauses, next_word)
+        _parse_part(parts, clauses, next_word)
         next_word = _find_next_part(cursor, parts)
     if "return" not in parts.seen and "return" not in parts.reported:
         cursor.report_missing("missing `return`", "a read ends in `return { … }`")
@@ -112,7 +108,8 @@ def _check_order(cursor: Cursor, parts: _ReadBuilder, keyword: Token, word: str)
     parts.seen.append(word)
 
 
-def _parse_part(expressions: ExpressionParser, parts: _ReadBuilder, clauses: PatternParser, word: str) -> None:
+def _parse_part(parts: _ReadBuilder, clauses: PatternParser, word: str) -> None:
+    expressions = clauses.expressions
     cursor = expressions.cursor
     match word:
         case "match":
@@ -127,11 +124,11 @@ def _parse_part(expressions: ExpressionParser, parts: _ReadBuilder, clauses: Pat
                 parts.distinct = True
             parts.projections = _parse_projections(expressions)
         case "order":
-            parts.order = _parse_order(expressions)
+            parts.order = parse_order(expressions)
         case "limit":
-            parts.limit = _parse_count(cursor, word)
+            parts.limit = parse_count(cursor, word)
         case _:
-            parts.offset = _parse_count(cursor, word)
+            parts.offset = parse_count(cursor, word)
 
 
 def _find_next_part(cursor: Cursor, parts: _ReadBuilder) -> str | None:
@@ -266,77 +263,6 @@ def _parse_alias(cursor: Cursor) -> Name:
     return Name(fixed, token.span)
 
 
-# --- order, limit, offset ------------------------------------------------------------------------
-
-
-def _parse_order(expressions: ExpressionParser) -> tuple[OrderKey, ...]:
-    cursor = expressions.cursor
-    keys: list[OrderKey] = []
-    if by := cursor.accept("by", "BY"):
-        cursor.report(by.span, f"unexpected `{by.text}` after `order`", "an order is written `order { $p.name desc }`")
-
-    def item() -> None:
-        keys.append(_parse_order_key(expressions))
-        if comma := cursor.accept(","):
-            if cursor.is_at("}"):
-                cursor.report(comma.span, "unexpected `,` before `}`", "delete it, or add a key after it")
-        elif not (cursor.is_at("}") or cursor.is_at_end or is_at_block_end(cursor)):
-            if cursor.is_at_kind(TokenKind.SIGN):
-                cursor.fail("`,` or `}`")
-            cursor.report_missing("missing `,`", "put a `,` between one key and the next")
-
-    if not cursor.is_at("{"):
-        cursor.report_missing("missing `{` after `order`", "an order is written `order { $p.name desc }`")
-        while not (cursor.is_at("}") or cursor.is_at_end or is_at_block_end(cursor)):
-            item()
-        return tuple(keys)
-    opening = cursor.advance()
-    before = cursor.index
-    cursor.parse_block(
-        opening,
-        "the order block",
-        item,
-        is_item_start=lambda: cursor.peek().starts_line and not cursor.is_at_kind(TokenKind.SIGN),
-        is_block_end=lambda: is_at_block_end(cursor),
-    )
-    if not keys and cursor.index == before + 1:
-        span = opening.span.to(cursor.previous)
-        cursor.report(span, "the order block is empty", "delete it, or give a key: `order { $p.name }`")
-    return tuple(keys)
-
-
-def _parse_order_key(expressions: ExpressionParser) -> OrderKey:
-    cursor = expressions.cursor
-    value = expressions.parse_value()
-    token = cursor.peek()
-    word = token.text if token.text in _DIRECTIONS else None
-    if word is None and token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line:
-        folded = token.text.lower()
-        word = folded if folded in _DIRECTIONS else _DIRECTION_SYNONYMS.get(folded)
-        if word:
-            cursor.report(token.span, f"expected `asc` or `desc`, found `{token.text}`", f"write `{word}`")
-    if word is None:
-        return OrderKey(value=value, span=value.span)
-    cursor.advance()
-    return OrderKey(value=value, descending=_DIRECTIONS[word], span=value.span.to(token.span))
-
-
-def _parse_count(cursor: Cursor, word: str) -> Expr:
-    token = cursor.peek()
-    if token.kind is TokenKind.VARIABLE:
-        cursor.advance()
-        return Variable(name=str(token.value), span=token.span)
-    if token.kind is TokenKind.IDENT and not token.starts_line and token.text not in RESERVED_WORDS:
-        hint = f"a parameter starts with `$`: did you mean `${abbreviate(token.text)}`?"
-        cursor.report(token.span, f"expected a number after `{word}`, found `{abbreviate(token.text)}`", hint)
-        cursor.advance()
-        return Variable(name=token.text, span=token.span)
-    if not cursor.is_at_kind(TokenKind.INT, TokenKind.FLOAT, TokenKind.SIGN) or cursor.is_at("}"):
-        cursor.fail(f"a whole number or a parameter after `{word}`", f"for example `{word} 10`")
-    value = parse_integer(cursor, f"a whole number or a parameter after `{word}`")
-    return LiteralExpr(value=value, span=value.span)
-
-
 MUTATIONS = ("insert", "update", "delete")
 
 
@@ -352,7 +278,7 @@ def parse_mutation(expressions: ExpressionParser, word: str) -> Mutation:
     match word:
         case "insert":
             values = _parse_values(
-                ExpressionParser(cursor),
+                PatternParser(cursor).expressions,
                 f"the values of `{abbreviate(type_.text)}`",
                 f"insert {abbreviate(type_.text)} {{ name: … }}",
             )
@@ -590,7 +516,7 @@ def _parse_annotation(cursor: Cursor) -> QueryAnnotation:
 def _parse_body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutation, ...]:
     read: Read | None = None
     statements: list[Mutation] = []
-    expressions = ExpressionParser(cursor, names_properties=True)
+    expressions = PatternParser(cursor, names_properties=True).expressions
 
     def item() -> None:
         nonlocal read
@@ -613,7 +539,7 @@ def _parse_body(cursor: Cursor, opening: Token, name: str) -> Read | tuple[Mutat
             if statements:
                 hint = "write two queries: one that reads, one that changes"
                 cursor.report(token.span, "a query either reads or changes data, not both", hint)
-            read = parse_read(ExpressionParser(cursor), word)
+            read = parse_read(cursor, word)
 
     before = cursor.index
     cursor.parse_block(

@@ -9,6 +9,7 @@ from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_literal import bind_literal, clip_text, coerce_literal, infer_literal_type
 from omnigraph.query.expr import (
+    ArrayOf,
     Compare,
     Const,
     Contains,
@@ -22,6 +23,8 @@ from omnigraph.query.expr import (
     Op,
     Predicate,
     Prop,
+    RecordOf,
+    ShapedType,
     StartsWith,
 )
 from omnigraph.query.numeric_narrowing import find_exact, narrow
@@ -155,7 +158,7 @@ def bind_scalar_compare(
 
 
 def _is_comparable(left: ExprType, right: ExprType) -> bool:
-    if isinstance(left, NodeRef | EdgeRef) or isinstance(right, NodeRef | EdgeRef):
+    if isinstance(left, ShapedType) or isinstance(right, ShapedType):
         return False
     return are_comparable(left, right)
 
@@ -164,7 +167,7 @@ def _compare_with_literal(
     op: Op, expr: Expr, literal: lit.Literal, sides: tuple[Operand, Operand], origin: Span, reporter: MismatchReporter
 ) -> Predicate | None:
     type_ = expr.type
-    if isinstance(type_, NodeRef | EdgeRef) or not are_comparable(type_, type_):
+    if isinstance(type_, ShapedType) or not are_comparable(type_, type_):
         return _refuse(*sides, reporter)
     if isinstance(literal, lit.IntLiteral | lit.FloatLiteral) and isinstance(type_, Scalar) and is_numeric(type_):
         # In the column's type, so that an index can answer it; the operator may change with the value.
@@ -236,6 +239,8 @@ def bind_membership(
     """Bind `element in collection`, where the collection is a list literal, parameter or property."""
     if isinstance(collection.value, lit.ListLiteral):
         return _bind_in_items(element, collection, collection.value, origin, reporter)
+    if not isinstance(collection.value, LITERALS) and isinstance(collection.value.type, ArrayOf):
+        return _bind_entity_membership(element, collection, collection.value, origin, reporter)
     if isinstance(collection.value, LITERALS) or not isinstance(collection.value.type, ListOf):
         reporter.report_mismatch(f"{collection} is not a list", 'write a list, `["a", "b"]`, or compare with `=`')
         return None
@@ -245,6 +250,18 @@ def bind_membership(
         reporter.report_mismatch(f"{element} can't be an element of {collection}", _build_help(element, inner))
         return None
     return None if value is None else In(element=value, collection=collection.value, origin=origin)
+
+
+def _bind_entity_membership(
+    element: Operand, collection: Operand, nodes: Expr, origin: Span, reporter: MismatchReporter
+) -> Predicate | None:
+    """Bind `$p in list` for a list of nodes or edges, which are compared by their identity."""
+    inner = nodes.type.element if isinstance(nodes.type, ArrayOf) else None
+    value = element.value
+    if isinstance(value, LITERALS) or not isinstance(inner, NodeRef | EdgeRef) or value.type != inner:
+        reporter.report_mismatch(f"{element} can't be an element of {collection}")
+        return None
+    return In(element=value, collection=nodes, origin=origin)
 
 
 class _Mismatch:
@@ -272,7 +289,7 @@ def _bind_in_items(
         # A null has no type of its own: it gets that of the items.
         items_type = infer_literal_type(items)
         type_ = items_type.element if isinstance(items_type, ListOf) else Scalar.STRING
-    if type_ is None or isinstance(type_, NodeRef | EdgeRef) or not are_comparable(type_, type_):
+    if type_ is None or isinstance(type_, ShapedType) or not are_comparable(type_, type_):
         return _refuse(element, collection, reporter)
     values: list[Const] = []
     fits = True
@@ -319,7 +336,7 @@ def _build_item_help(item: lit.Literal, type_: ValueType) -> str | None:
 
 def _bind_contains(left: Operand, right: Operand, origin: Span, reporter: MismatchReporter) -> Predicate | None:
     # `contains` means an element of a list or a substring of a text: the left side decides.
-    if isinstance(left.type, ListOf) or isinstance(left.value, lit.ListLiteral):
+    if isinstance(left.type, ListOf | ArrayOf) or isinstance(left.value, lit.ListLiteral):
         return bind_membership(right, left, origin, reporter)
     pair = _bind_texts(left, right, "contains", reporter)
     return None if pair is None else Contains(text=pair[0], part=pair[1], origin=origin)
@@ -334,7 +351,7 @@ def _bind_texts(left: Operand, right: Operand, word: str, reporter: MismatchRepo
     for side in (left, right):
         # A literal null compares with everything; the result is unknown, and L205 warns about it.
         is_null = isinstance(side.value, lit.NullLiteral)
-        if not is_null and (side.type is None or isinstance(side.type, NodeRef | EdgeRef) or not is_text(side.type)):
+        if not is_null and (side.type is None or isinstance(side.type, ShapedType) or not is_text(side.type)):
             needs = "a String or a list on its left" if word == "contains" and side is left else "a String on each side"
             reporter.report_mismatch(f"`{word}` needs {needs}, not {left} and {right}")
             return None
@@ -361,7 +378,9 @@ def _build_help(side: Operand, other: ExprType | None) -> str | None:
     match side.type:
         case NodeRef() | EdgeRef():
             return f"compare its id: `{side.text}.@id`"
-        case ListOf():
+        case RecordOf():
+            return f"compare a field: `{side.text}.field`"
+        case ListOf() | ArrayOf():
             return "test for one element: `list contains value` or `value in list`"
         case VectorOf():
             return "vectors are compared by distance: order by `nearest(vector, query)`"

@@ -10,7 +10,7 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import Case, Computed, Const, EdgeRef, Expr, NodeRef, ParamRef
+from omnigraph.query.expr import ArrayOf, Case, Computed, Const, EdgeRef, Expr, ExprType, NodeRef, ParamRef, ShapedType
 from omnigraph.query.scalar_functions import (
     DURATION_UNITS,
     FIXED_KINDS,
@@ -36,6 +36,8 @@ _OPERATORS = {
     ast.ArithmeticOp.DIVIDE: ScalarFunction.DIVIDE,
     ast.ArithmeticOp.MODULO: ScalarFunction.MODULO,
 }
+# These take lists of nodes, edges, records and lists too; a sorted or unique list needs values that compare.
+_ARRAY_CALLS = frozenset({ScalarFunction.SIZE, ScalarFunction.FIRST, ScalarFunction.LAST, ScalarFunction.SLICE})
 _MOMENTS = (Scalar.DATE, Scalar.DATETIME)
 
 
@@ -88,12 +90,12 @@ class ComputedBinder:
 
     def bind_index(self, node: ast.Index) -> Expr | None:
         """Bind `list[index]`; outside of the list it is null."""
-        operand = self._bind_value(node.operand)
+        operand = self.bind(node.operand)
         index = self._bind_value(node.index)
         if operand is None or index is None:
             return None
-        type_ = _get_type(operand)
-        if not isinstance(type_, ListOf):
+        type_ = operand.type
+        if not isinstance(type_, ListOf | ArrayOf):
             self._report(node.operand, f"`[…]` needs a list, but `{_clip(node.operand)}` is {type_}")
             return None
         if not accepts(ParameterKind.INTEGER, _get_type(index)):
@@ -103,7 +105,10 @@ class ComputedBinder:
 
     def bind_list(self, node: ast.ListExpr) -> Expr | None:
         """Bind `[a, b, …]`, whose items get one type."""
-        items = self._bind_all(node.items)
+        bound = [self.bind(item) for item in node.items]
+        if all(item is not None and isinstance(item.type, ShapedType) for item in bound):
+            return self._bind_array(node, tuple(item for item in bound if item is not None))
+        items = self._check_values(node.items, bound)
         if items is None:
             return None
         agreed = self._agree(items, node.items, "the items of a list")
@@ -116,6 +121,16 @@ class ComputedBinder:
         # Lists hold no nulls, so a null item makes the whole list null.
         nullable = any(item.nullable for item in agreed)
         return _build(ScalarFunction.LIST, agreed, ListOf(type_), node, can_fail=nullable)
+
+    def _bind_array(self, node: ast.ListExpr, items: tuple[Expr, ...]) -> Expr | None:
+        """Bind a list of nodes, edges, records or lists, all of one type."""
+        types = dict.fromkeys(item.type for item in items)
+        if len(types) > 1:
+            shown = join_words([str(type_) for type_ in types])
+            self._report(node, f"the items of a list have no common type: {shown}")
+            return None
+        nullable = any(item.nullable for item in items)
+        return _build(ScalarFunction.LIST, items, ArrayOf(items[0].type), node, can_fail=nullable)
 
     def bind_case(self, node: ast.Case) -> Expr | None:
         """Bind a `case`, whose branches get one type; without `else` it is null where no condition is true."""
@@ -169,7 +184,10 @@ class ComputedBinder:
 
     def bind_call(self, call: ast.Call, signature: Signature) -> Expr | None:
         """Bind the call of a scalar function, whose number of arguments is already checked."""
-        arguments = self._bind_all(call.arguments)
+        bound = [self.bind(argument) for argument in call.arguments]
+        if signature.function in _ARRAY_CALLS and bound[0] is not None and isinstance(bound[0].type, ArrayOf):
+            return self._bind_array_call(call, signature, bound[0].type, bound)
+        arguments = self._check_values(call.arguments, bound)
         if arguments is None:
             return None
         for index, (argument, node) in enumerate(zip(arguments, call.arguments, strict=True)):
@@ -192,6 +210,24 @@ class ComputedBinder:
             computed = _build(signature.function, arguments, type_, call, can_fail=False)
             return replace(computed, nullable=nullable)
         return _build(signature.function, arguments, type_, call, can_fail=signature.can_fail)
+
+    def _bind_array_call(
+        self, call: ast.Call, signature: Signature, type_: ArrayOf, bound: Sequence[Expr | None]
+    ) -> Expr | None:
+        """Bind a call that takes a list of nodes, edges, records or lists."""
+        others = self._check_values(call.arguments[1:], bound[1:])
+        first = bound[0]
+        if others is None or first is None:
+            return None
+        for index, (argument, node) in enumerate(zip(others, call.arguments[1:], strict=True), start=1):
+            if not self._check_argument(argument, node, signature.get_parameter(index), signature):
+                return None
+        results: dict[ScalarFunction, ExprType] = {
+            ScalarFunction.SIZE: Scalar.I64,
+            ScalarFunction.SLICE: type_,
+        }
+        result = results.get(signature.function, type_.element)
+        return _build(signature.function, (first, *others), result, call, can_fail=signature.can_fail)
 
     def _check_argument(self, argument: Expr, node: ast.Expr, kind: ParameterKind, signature: Signature) -> bool:
         type_ = _get_type(argument)
@@ -218,18 +254,26 @@ class ComputedBinder:
 
     def _bind_value(self, node: ast.Expr) -> Expr | None:
         """Bind an operand that must be a value: a whole node or edge is refused."""
-        value = self.bind(node)
+        return self._check_value(node, self.bind(node))
+
+    def _check_value(self, node: ast.Expr, value: Expr | None) -> Expr | None:
         if value is not None and isinstance(value.type, NodeRef | EdgeRef):
             help_ = f"name a property: `{_clip(node)}.property`"
             self._report(node, f"`{_clip(node)}` is a whole `{value.type}`, which is not a value", help_)
+            return None
+        if value is not None and isinstance(value.type, ShapedType):
+            self._report(node, f"`{_clip(node)}` is {value.type}, which shapes results and is not calculated with")
             return None
         return value
 
     def _bind_all(self, nodes: Sequence[ast.Expr]) -> tuple[Expr, ...] | None:
         # All are bound before the first failure returns, so that each reports its errors.
-        bound = [self._bind_value(node) for node in nodes]
-        values = tuple(value for value in bound if value is not None)
-        return values if len(values) == len(bound) else None
+        return self._check_values(nodes, [self.bind(node) for node in nodes])
+
+    def _check_values(self, nodes: Sequence[ast.Expr], bound: Sequence[Expr | None]) -> tuple[Expr, ...] | None:
+        checked = [self._check_value(node, value) for node, value in zip(nodes, bound, strict=True)]
+        values = tuple(value for value in checked if value is not None)
+        return values if len(values) == len(checked) else None
 
     def _agree(self, values: tuple[Expr, ...], nodes: Sequence[ast.Expr], what: str) -> tuple[Expr, ...] | None:
         """Return alternatives in their common type; a null literal has whatever type the others have."""
@@ -261,7 +305,7 @@ def _find_duration(node: ast.Expr) -> str | None:
 
 
 def _build(
-    function: ScalarFunction, arguments: tuple[Expr, ...], type_: ValueType, node: ast.Expr, *, can_fail: bool
+    function: ScalarFunction, arguments: tuple[Expr, ...], type_: ExprType, node: ast.Expr, *, can_fail: bool
 ) -> Computed:
     nullable = can_fail or any(argument.nullable for argument in arguments)
     text = clip_text(print_expr(node))
@@ -285,7 +329,7 @@ def _convert(value: Expr, type_: ValueType) -> Expr:
 
 def _get_type(expr: Expr) -> ValueType:
     type_ = expr.type
-    assert not isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - `_bind_value` has refused whole nodes and edges
+    assert not isinstance(type_, ShapedType)  # noqa: S101 - `_bind_value` has refused what is no value
     return type_
 
 

@@ -13,6 +13,7 @@ from omnigraph.query.bind_calls import CallBinder
 from omnigraph.query.bind_compare import MismatchReporter, Operand, bind_brace_filter, bind_compare
 from omnigraph.query.bind_computed import ComputedBinder
 from omnigraph.query.bind_literal import bind_literal, clip_text, infer_literal_type
+from omnigraph.query.bind_records import bind_field, bind_record
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -103,6 +104,13 @@ class ExprBinder:
                 return self._bind_computed(node, context)
             case ast.Compare() | ast.IsNull() | ast.Not() | ast.And() | ast.Or():
                 return self.bind_predicate(node)
+            case ast.Record():
+                return bind_record(node, lambda item: self.bind_value(item, context), self.findings)
+            case ast.Field():
+                operand = self.bind_value(node.operand, context)
+                if operand is None:
+                    return None
+                return bind_field(operand, node.name, node.span, self.names, self.findings)
             case _:
                 assert_never(node)
 

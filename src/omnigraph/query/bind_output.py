@@ -20,13 +20,14 @@ from omnigraph.query.expr import (
     ParamRef,
     Rank,
     Rrf,
+    ShapedType,
     is_whole,
 )
 from omnigraph.query.expr_tree import find_aggregates, find_foreign
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
-from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope
+from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
 
@@ -181,7 +182,7 @@ def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findin
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
             findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
-        elif not is_scalar(value.type):
+        elif isinstance(value.type, ShapedType) or not is_scalar(value.type):
             message = (
                 f"`{print_expr(node)}` is {value.type}, which can't be compared, so it can't be used with {reason}"
             )
@@ -231,7 +232,7 @@ class _OrderBinder:
         if isinstance(names, ReadNameResolver):
             for variable in names.scope.names:
                 type_ = names.scope.find(variable)
-                if type_ is None or isinstance(type_, BrokenType):
+                if type_ is None or isinstance(type_, BrokenType | ValueVariable):
                     continue
                 if names.scope.get_type(type_).find_property(name) is not None:
                     return f"did you mean `${variable}.{name}`?"
@@ -262,7 +263,7 @@ class _OrderBinder:
             self._report("T7", node, f"`{text}` is a whole `{value.type}`, which has no order", help_)
         elif isinstance(value, Const | ParamRef | Now):
             self._report("T7", node, f"`{text}` is the same for all rows, so it orders nothing", "name a property")
-        elif not is_scalar(value.type):
+        elif isinstance(value.type, ShapedType) or not is_scalar(value.type):
             self._report("T7", node, f"`{text}` is {value.type}, which has no order")
         else:
             return True

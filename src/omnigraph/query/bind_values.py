@@ -9,7 +9,7 @@ from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.printer import print_literal
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import Const, EdgeRef, Expr, NodeRef, Now, ParamRef
+from omnigraph.query.expr import Const, Expr, Now, ParamRef, ShapedType
 from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.scope import Params
@@ -64,7 +64,7 @@ def bind_property_value(
     value = binder.bind_value(node, CallContext.STORED)
     if value is None:
         return None
-    if isinstance(value.type, NodeRef | EdgeRef) or not can_calculate(slot.type, value.type):
+    if isinstance(value.type, ShapedType) or not can_calculate(slot.type, value.type):
         message = f"{slot} is of type {slot.type}, but `{clip_text(print_expr(node))}` is of type {value.type}"
         findings.add_error("T3", node.span, message, _build_conversion_help(slot.type))
         return None

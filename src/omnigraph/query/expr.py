@@ -197,7 +197,57 @@ class Entity:
         return (MetaColumn.ID,) if isinstance(self.type, NodeRef) else (MetaColumn.ID, MetaColumn.SRC, MetaColumn.DST)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordExpr(_NonNullExpr):
+    """`{ name: value, … }`: a record, whose fields may be whole nodes and edges, records and lists of them."""
+
+    items: tuple[tuple[str, "Expr"], ...]
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.items]
+        require(bool(names) and len(set(names)) == len(names), "the fields of a record have different names")
+
+    @property
+    def type(self) -> RecordOf:
+        """The names and types of its fields."""
+        required = frozenset(name for name, value in self.items if not value.nullable)
+        return RecordOf(tuple((name, value.type) for name, value in self.items), required)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldRef:
+    """`operand.name`: a field of a record, or a column of a node or edge that is a value, such as a list's element.
+
+    For a node or edge, `name` is the name of a column: a property, or `id`, `src`, `dst`.
+    """
+
+    operand: "Expr"
+    name: str
+    type: ExprType
+    nullable: bool = True
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        owner = self.operand.type
+        require(isinstance(owner, RecordOf | NodeRef | EdgeRef), f"{owner} has no fields")
+        if isinstance(owner, RecordOf):
+            require(owner.find_field(self.name) == self.type, f"{owner} has no field {self.name}: {self.type}")
+
+
 # --- computed values -----------------------------------------------------------------------------
+
+# These take lists of any elements, also those that no property can store.
+ARRAY_FUNCTIONS = frozenset(
+    {
+        ScalarFunction.SIZE,
+        ScalarFunction.FIRST,
+        ScalarFunction.LAST,
+        ScalarFunction.SLICE,
+        ScalarFunction.ELEMENT,
+        ScalarFunction.LIST,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,15 +259,17 @@ class Computed:
 
     function: ScalarFunction
     arguments: tuple["Expr", ...]
-    type: ValueType
+    type: ExprType
     nullable: bool = True
     # The text that a message about an overflow quotes.
     text: str = field(compare=False, repr=False, default="")
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for argument in self.arguments:
-            _require_value_type(argument)
+        if self.function not in ARRAY_FUNCTIONS:
+            require(not isinstance(self.type, ShapedType), f"`{self.function.value}` is no {self.type}")
+            for argument in self.arguments:
+                _require_value_type(argument)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,13 +348,21 @@ class Compare(_BooleanExpr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class In(_BooleanExpr):
-    """`element in collection`, or `collection contains element`: unknown if either is null, even for an empty list."""
+    """`element in collection`, or `collection contains element`: unknown if either is null, even for an empty list.
+
+    Nodes and edges are compared by their identity.
+    """
 
     element: "Expr"
     collection: "Expr"
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.collection.type, ArrayOf):
+            is_entity = isinstance(self.element.type, NodeRef | EdgeRef)
+            fits = is_entity and self.element.type == self.collection.type.element
+            require(fits, f"{self.element.type} is not an element of {self.collection.type}")
+            return
         element, collection = _require_value_type(self.element), _require_value_type(self.collection)
         require(isinstance(collection, ListOf), f"{collection} is not a list")
         # `_require` does not narrow the type for mypy.
@@ -358,7 +418,8 @@ class IsNull(_BooleanExpr, _NonNullExpr):
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _require_value_type(self.operand)
+        is_entity = isinstance(self.operand, Entity)
+        require(not is_entity or self.operand.nullable, "a whole node or edge is null only after an optional block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -509,6 +570,8 @@ Expr: TypeAlias = (
     | Identity
     | ValueRef
     | Entity
+    | RecordExpr
+    | FieldRef
     | Computed
     | Case
     | Predicate

@@ -15,6 +15,7 @@ from omnigraph.query.expr import (
     Contains,
     Entity,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
@@ -26,6 +27,7 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     Rank,
+    RecordExpr,
     Rrf,
     StartsWith,
     TextMatch,
@@ -57,16 +59,20 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
             return expr.terms
         case TextMatch():
             return (expr.prop, expr.query) if expr.edits is None else (expr.prop, expr.query, expr.edits)
-        case Computed():
-            return expr.arguments
-        case Case():
-            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
         case _:
             return _list_arguments(expr)
 
 
-def _list_arguments(expr: Rank | Aggregate | Window) -> tuple[Expr, ...]:
+def _list_arguments(expr: Computed | Case | RecordExpr | FieldRef | Rank | Aggregate | Window) -> tuple[Expr, ...]:
     match expr:
+        case Computed():
+            return expr.arguments
+        case Case():
+            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
+        case RecordExpr():
+            return tuple(value for _, value in expr.items)
+        case FieldRef():
+            return (expr.operand,)
         case Nearest() | Bm25():
             return (expr.prop, expr.query)
         case Rrf():
@@ -103,6 +109,10 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return _map_window(expr, change)
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
+        case RecordExpr():
+            return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
+        case FieldRef():
+            return replace(expr, operand=change(expr.operand))
         case Case():
             branches = tuple((change(condition), change(value)) for condition, value in expr.branches)
             return replace(expr, branches=branches, otherwise=change(expr.otherwise))

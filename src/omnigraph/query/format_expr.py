@@ -12,18 +12,23 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    EdgeRef,
     Entity,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
+    MetaColumn,
     Nearest,
+    NodeRef,
     Not,
     Now,
     Or,
     OrderTerm,
     ParamRef,
     Prop,
+    RecordExpr,
     Rrf,
     StartsWith,
     TextMatch,
@@ -34,6 +39,7 @@ from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.values import format_value
 
+_META_NAMES = frozenset(meta.value for meta in MetaColumn)
 # How a mutation writes the columns of the current row.
 _ROW_COLUMN_NAMES = {"src": "from", "dst": "to", "id": "@id"}
 
@@ -69,8 +75,18 @@ def format_expr(expr: Expr) -> str:
             return _format_call(expr.mode.value, expr.prop, expr.query, *edits)
         case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
             return _format_predicate(expr)
+        case _:
+            return _format_composed(expr)
+
+
+def _format_composed(expr: Computed | RecordExpr | FieldRef | Case) -> str:
+    match expr:
         case Computed():
             return _format_computed(expr)
+        case RecordExpr():
+            return f"{{ {', '.join(f'{name}: {format_expr(value)}' for name, value in expr.items)} }}"
+        case FieldRef():
+            return f"{_format_nested(expr.operand)}.{_format_field(expr)}"
         case Case():
             branches = [f"{format_expr(condition)} => {format_expr(value)}" for condition, value in expr.branches]
             return f"case {{ {', '.join([*branches, f'else => {format_expr(expr.otherwise)}'])} }}"
@@ -110,6 +126,12 @@ def _format_window(expr: Window) -> str:
 def format_order(order: Iterable[OrderTerm]) -> str:
     """Format sort keys as `order` lists them; ascending ones are not marked."""
     return ", ".join(f"{format_expr(term.value)}{' desc' if term.descending else ''}" for term in order)
+
+
+def _format_field(expr: FieldRef) -> str:
+    # The columns that every node and edge has are written with an `@`; a record may have fields of these names.
+    is_meta = isinstance(expr.operand.type, NodeRef | EdgeRef) and expr.name in _META_NAMES
+    return f"@{expr.name}" if is_meta else expr.name
 
 
 def _format_computed(expr: Computed) -> str:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
-from omnigraph.query.expr import Expr, Identity, MetaColumn, Prop
+from omnigraph.query.expr import EntityType, Expr, Identity, MetaColumn, Prop
 from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scope import Params, Reference
 from omnigraph.schema.catalog import AnyType, EdgeType
@@ -42,6 +42,11 @@ class RowNameResolver:
                 return None
             case _:
                 assert_never(node)
+
+    def get_type(self, type_: EntityType) -> AnyType:
+        """Return the catalog entry of a node or edge type; see `NameResolver`."""
+        # Only the current row is bound here, and it is no value, so that no expression has such a type.
+        raise AssertionError(f"an expression over one row has the type {type_}")
 
     def _resolve_property(self, node: ast.BareName) -> Expr | None:
         name = node.name

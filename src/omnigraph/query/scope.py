@@ -8,7 +8,20 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import Entity, EntityType, Expr, Identity, MetaColumn, NodeRef, Parameter, ParamRef, Prop
+from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
+from omnigraph.query.expr import (
+    Entity,
+    EntityType,
+    Expr,
+    ExprType,
+    Identity,
+    MetaColumn,
+    NodeRef,
+    Parameter,
+    ParamRef,
+    Prop,
+    ValueRef,
+)
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -19,8 +32,16 @@ class BrokenType:
     """The type of a variable with an error that is already reported, so that its uses cause no further errors."""
 
 
+@dataclass(frozen=True, slots=True)
+class ValueVariable:
+    """The type of a variable that is bound to a value, such as the element of a list."""
+
+    type: ExprType
+    nullable: bool = False
+
+
 BROKEN = BrokenType()
-VariableType = EntityType | BrokenType
+VariableType = EntityType | ValueVariable | BrokenType
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
 
@@ -30,6 +51,10 @@ class NameResolver(Protocol):
 
     def resolve(self, node: Reference) -> Expr | None:
         """Resolve a reference; None if it refers to nothing, which is then already reported."""
+        ...
+
+    def get_type(self, type_: EntityType) -> AnyType:
+        """Return the catalog entry of a node or edge type that an expression has."""
         ...
 
 
@@ -149,10 +174,16 @@ class ReadNameResolver:
             case _:
                 assert_never(node)
 
+    def get_type(self, type_: EntityType) -> AnyType:
+        """Return the catalog entry of a node or edge type; see `NameResolver`."""
+        return self.scope.get_type(type_)
+
     def _resolve_variable(self, node: ast.Variable) -> Expr | None:
         if node.name in self.scope.params:
             return self.scope.params.resolve(node)
         type_ = self._find_type(node)
+        if isinstance(type_, ValueVariable):
+            return ValueRef(variable=node.name, type=type_.type, nullable=type_.nullable, origin=node.span)
         return None if type_ is None else build_entity(node.name, type_, self.scope, node)
 
     def _resolve_property(self, node: ast.PropertyRef) -> Expr | None:
@@ -168,11 +199,14 @@ class ReadNameResolver:
         type_ = self._find_type(variable)
         if type_ is None:
             return None
+        if isinstance(type_, ValueVariable):
+            value = ValueRef(variable=variable.name, type=type_.type, nullable=type_.nullable, origin=variable.span)
+            return bind_field(value, node.name, node.span, self, self.findings, is_meta=node.is_meta)
         return self._resolve_meta(node, type_) if node.is_meta else self._resolve_declared_property(node, type_)
 
     def _resolve_meta(self, node: ast.PropertyRef, type_: EntityType) -> Identity | None:
         name = node.name.text
-        allowed = ("id",) if isinstance(type_, NodeRef) else ("id", "src", "dst")
+        allowed = NODE_IDS if isinstance(type_, NodeRef) else EDGE_IDS
         if name in allowed:
             return Identity(variable=node.variable.name, part=MetaColumn(name), origin=node.span)
         # The span of the name does not include the `@`.
@@ -204,7 +238,7 @@ class ReadNameResolver:
         self.findings.add_error("T6", node.span, f"`{name}` has no value here", help_)
         return None
 
-    def _find_type(self, node: ast.Variable) -> EntityType | None:
+    def _find_type(self, node: ast.Variable) -> EntityType | ValueVariable | None:
         if node.name == ast.ANONYMOUS:
             # Every `$_` is bound to a generated name, so no reference can mean one of them.
             help_ = "each `$_` is a new variable: give it a name to use it"

@@ -159,7 +159,7 @@ def _bind_queries(source: Source, catalog: Catalog) -> list[StoredQuery]:
                 params=bound.params,
                 description=bound.description,
                 instruction=bound.instruction,
-                columns=None if isinstance(bound, MutationQuery) else build_output_schema(bound),
+                columns=None if isinstance(bound, MutationQuery) else build_output_schema(bound, catalog),
             )
         )
     return queries

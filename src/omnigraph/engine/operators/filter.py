@@ -12,7 +12,7 @@ from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import to_stored_type
+from omnigraph.engine.value_store import mask_missing, to_stored_type
 from omnigraph.query.expr import And, Compare, Expr, Identity, MetaColumn, Op, TextMatch, ValueRef
 from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
@@ -34,6 +34,14 @@ class BindingValues:
         if isinstance(expr, ValueRef):
             return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
         return self.context.take_values(self.types[expr.variable], get_column_name(expr), at)
+
+    def read_positions(self, variable: str) -> Column:
+        """Return the positions of a variable's rows; null where it has none."""
+        return mask_missing(self.columns[variable])
+
+    def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
+        return self.context.take_at(type_name, column, at)
 
     def compare(self, expr: Compare) -> Column | None:
         """Compare two variables of the same type by their positions, or return None for any other comparison."""

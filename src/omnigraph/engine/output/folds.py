@@ -129,7 +129,7 @@ def multiply_whole(numbers: GroupedNumbers) -> Ints | None:
     logs = np.bincount(groups, np.log2(magnitudes.astype(np.float64)) * times, size)
     if np.any(logs > 64):
         return None
-    powers = magnitudes**times.astype(np.uint64)
+    powers = magnitudes ** times.astype(np.uint64)
     products = np.ones(size, np.uint64)
     np.multiply.at(products, groups, powers)
     estimates = np.ones(size, np.float64)

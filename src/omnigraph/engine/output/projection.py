@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
 from omnigraph.engine.physical_plan import VALUE_TYPE
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
@@ -35,13 +36,15 @@ from omnigraph.query.expr import (
     Prop,
     Rank,
     Rrf,
+    ShapedType,
     TextMatch,
     ValueRef,
     Window,
 )
 from omnigraph.query.logical_plan import ReadQuery
-from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
-from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.arrow import to_arrow_type
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import BASE64_PREFIX
 from omnigraph.storage.arrow_buffers import build_array
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -103,7 +106,9 @@ class Frame:
         return pa.scalar(value, to_arrow_type(expr.type))
 
     def evaluate(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
-        """Evaluate an expression in these rows, or in all."""
+        """Evaluate an expression in these rows, or in all; whole nodes and edges become objects, also in lists."""
+        if isinstance(expr.type, ShapedType) and not isinstance(expr, Entity):
+            return materialise(self.evaluate_stored(expr, rows), expr.type, self.context, nullable=expr.nullable)
         match expr:
             case Const() | ParamRef() | Now():
                 return pa.repeat(self.evaluate_constant(expr), self.size if rows is None else len(rows))
@@ -111,20 +116,14 @@ class Frame:
                 values = self._read_column(expr.variable, expr.name, to_arrow_type(expr.type), rows)
                 # 0.0 and -0.0 are merged as equal: without this, it would depend on the plan which of them is shown.
                 return normalize_zeros(values) if self.is_merged else values
-            case ValueRef():
-                at = self.get_positions(expr.variable, rows)
-                return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
             case Identity():
                 return self._read_column(expr.variable, expr.part.value, pa.utf8(), rows)
             case Entity():
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
                 parts += [self._read_column(p.variable, p.name, to_arrow_type(p.type), rows) for p in expr.fields]
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
-                fields = list(_build_entity_fields(expr))
+                fields = list(build_entity_fields(expr.type, expr.fields, nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
-            case Aggregate() | Window():
-                values = self.aggregates[expr]
-                return values if rows is None else values.take(build_array(rows))
             case Nearest() | Bm25() | Rrf():
                 variable = find_ranked_variable(expr)
                 at = self.get_positions(variable, rows)
@@ -133,17 +132,23 @@ class Frame:
                     return scores.take(at)
                 return score_rows(self.context, expr, self.types[variable], at)
             case _:
-                log = OverflowLog()
-                values = concat_chunks(evaluate_over(expr, FrameValues(self, rows), self.context.inputs, log))
-                log.check()
-                type_ = to_arrow_type(_get_value_type(expr))
-                return values if values.type == type_ else values.cast(type_)
+                return self.evaluate_stored(expr, rows)
 
     def evaluate_stored(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
         """Evaluate an expression like `evaluate`, but keep whole nodes and edges as positions of their rows."""
-        if isinstance(expr, Entity):
-            return mask_missing(self.get_positions(expr.variable, rows))
-        return self.evaluate(expr, rows)
+        match expr:
+            case ValueRef():
+                at = self.get_positions(expr.variable, rows)
+                return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
+            case Aggregate() | Window():
+                values = self.aggregates[expr]
+                return values if rows is None else values.take(build_array(rows))
+            case _:
+                log = OverflowLog()
+                values = concat_chunks(evaluate_over(expr, FrameValues(self, rows), self.context.inputs, log))
+                log.check()
+                type_ = to_stored_type(expr.type)
+                return values if values.type == type_ else values.cast(type_)
 
     def _read_column(self, variable: str, name: str, type_: pa.DataType, rows: Rows | None) -> pa.Array:
         values = self.context.take_values(self.types[variable], name, self.get_positions(variable, rows))
@@ -164,7 +169,17 @@ class FrameValues:
 
     def read_column(self, expr: VariableValue) -> Column:
         """Return the values of a property, id or value variable."""
+        if isinstance(expr, ValueRef):
+            return self.frame.evaluate_stored(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
+
+    def read_positions(self, variable: str) -> Column:
+        """Return the positions of a variable's rows; null where it has none."""
+        return mask_missing(self.frame.get_positions(variable, self.rows))
+
+    def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
+        return self.frame.context.take_at(type_name, column, at)
 
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway
         """Return None: comparisons read their values."""
@@ -178,6 +193,8 @@ class FrameValues:
 
     def read_result(self, expr: Aggregate | Window | Rank) -> Column:
         """Return an aggregate, a window function's value, or a score."""
+        if isinstance(expr, Aggregate | Window):
+            return self.frame.evaluate_stored(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
 
 
@@ -229,9 +246,9 @@ def find_ranked_variable(rank: Rank) -> str:
 # --- output columns ------------------------------------------------------------------------------------
 
 
-def build_output_schema(query: ReadQuery) -> pa.Schema:
+def build_output_schema(query: ReadQuery, catalog: Catalog) -> pa.Schema:
     """Return the Arrow schema of a query's result."""
-    return pa.schema([_build_field(column.name, column.value) for column in query.output])
+    return pa.schema([_build_field(column.name, column.value, catalog) for column in query.output])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:
@@ -239,25 +256,8 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays([frame.evaluate(column.value) for column in query.output], schema=schema)
 
 
-def _build_field(name: str, expr: Expr) -> pa.Field:
+def _build_field(name: str, expr: Expr, catalog: Catalog) -> pa.Field:
     if isinstance(expr, Entity):
-        return pa.field(name, pa.struct(_build_entity_fields(expr)), nullable=False)
-    return _build_value_field(name, _get_value_type(expr), expr.nullable)
-
-
-def _get_value_type(expr: Expr) -> ValueType:
-    type_ = expr.type
-    assert isinstance(type_, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - only an Entity has another type
-    return type_
-
-
-def _build_value_field(name: str, type_: ValueType, nullable: bool) -> pa.Field:
-    # Arrow has no type of its own for these, so their name goes into the metadata.
-    needs_type_name = type_ is Scalar.BLOB or isinstance(type_, EnumOf)
-    metadata = {TYPE_KEY: str(type_).encode()} if needs_type_name else None
-    return pa.field(name, to_arrow_type(type_), nullable=nullable, metadata=metadata)
-
-
-def _build_entity_fields(entity: Entity) -> tuple[pa.Field, ...]:
-    ids = tuple(pa.field(meta.value, pa.utf8(), nullable=False) for meta in entity.ids)
-    return (*ids, *(_build_value_field(p.name, p.type, p.nullable) for p in entity.fields))
+        fields = build_entity_fields(expr.type, expr.fields, nullable=expr.nullable)
+        return pa.field(name, pa.struct(list(fields)), nullable=expr.nullable)
+    return build_output_field(name, expr.type, catalog, nullable=expr.nullable)

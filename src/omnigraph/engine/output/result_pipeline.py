@@ -97,7 +97,7 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
             frame = select_distinct(frame, [column.value for column in query.output])
     if query.is_ordered:
         frame = _sort_and_limit(frame, query, rank, first, last)
-    return ResultFrame(query, frame, build_output_schema(query))
+    return ResultFrame(query, frame, build_output_schema(query, context.catalog))
 
 
 def resolve_row_range(query: ReadQuery, inputs: QueryInputs) -> tuple[int, int | None]:

@@ -16,8 +16,8 @@ from omnigraph.engine.operators.chunking import concat_bindings, empty_bindings
 from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.output.distinct import select_distinct
 from omnigraph.engine.output.projection import Rows, build_frame
-from omnigraph.engine.output.score_cache import ScoreCache
 from omnigraph.engine.output.row_selection import filter_having, select_page
+from omnigraph.engine.output.score_cache import ScoreCache
 from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_runs
 from omnigraph.query.expr import Bm25, Nearest, Rrf, Window
 from omnigraph.query.expr_tree import find_variables, walk
@@ -221,7 +221,12 @@ class TopKSink:
 
         Chunks must arrive in the order of the leading keys, and the last run of equal keys must be complete.
         """
-        if self._row_limit is None or not self._sort_keys or self._query.per or self.rows_received - since < self._row_limit:
+        if (
+            self._row_limit is None
+            or not self._sort_keys
+            or self._query.per
+            or self.rows_received - since < self._row_limit
+        ):
             return False
         if not self._query.distinct:
             return True

@@ -21,7 +21,7 @@ from omnigraph.errors import QueryError
 from omnigraph.query.expr import Aggregate, AggregateFunction, Expr, Window, WindowFunction
 from omnigraph.query.format_expr import format_expr
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.arrow_buffers import build_array, fill_nulls, is_valid, read_booleans, read_numbers
+from omnigraph.storage.arrow_buffers import build_array, fill_nulls, is_valid, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
 
 Ints = NDArray[np.int64]
@@ -192,9 +192,7 @@ def _sum(
     return pa.array(result, mask=counts == 0)
 
 
-def _find_extremes(
-    walk: _SortedRows, aggregate: Aggregate, argument: Expr, is_counted: NDArray[np.bool_]
-) -> pa.Array:
+def _find_extremes(walk: _SortedRows, aggregate: Aggregate, argument: Expr, is_counted: NDArray[np.bool_]) -> pa.Array:
     """Return the smallest or largest value up to each row, read from the row that has it."""
     size = len(walk.rows)
     keys = compute_sort_keys(walk.frame, argument, walk.rows, is_whole_sort=True)

@@ -30,14 +30,13 @@ from omnigraph.query.expr import (
     And,
     Compare,
     Contains,
-    EdgeRef,
     Expr,
     In,
     IsNull,
-    NodeRef,
     Op,
     Or,
     Prop,
+    ShapedType,
     StartsWith,
     TextMatch,
     ValueRef,
@@ -166,7 +165,7 @@ def _estimate_cost(term: Expr) -> int:
 
 def _get_value_type(expr: Expr) -> ValueType:
     type_ = expr.type
-    assert not isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - expressions check this when built
+    assert not isinstance(type_, ShapedType)  # noqa: S101 - expressions check this when built
     return type_
 
 

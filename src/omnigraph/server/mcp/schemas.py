@@ -89,23 +89,35 @@ def is_as_declared(actual: pa.Schema | pa.StructType, declared: pa.Schema | pa.S
         if position < 0:
             return False
         actual_field = actual.field(position)
-        if pa.types.is_struct(field.type) and pa.types.is_struct(actual_field.type):
-            is_same = is_as_declared(actual_field.type, field.type)
-        else:
-            is_same = actual_field.type.equals(field.type) and actual_field.metadata == field.metadata
+        is_same = _is_type_as_declared(actual_field, field)
         if not is_same or (actual_field.nullable and not field.nullable):
             return False
     # A node or edge may have gained properties, a row may have no further column.
     return isinstance(actual, pa.StructType) or len(actual) == len(declared)
 
 
+def _is_type_as_declared(actual: pa.Field, declared: pa.Field) -> bool:
+    if pa.types.is_struct(declared.type) and pa.types.is_struct(actual.type):
+        return is_as_declared(actual.type, declared.type)
+    if pa.types.is_list(declared.type) and pa.types.is_list(actual.type):
+        return _is_type_as_declared(actual.type.value_field, declared.type.value_field)
+    return bool(actual.type.equals(declared.type) and actual.metadata == declared.metadata)
+
+
 def _build_field_schema(field: pa.Field) -> JsonSchema:
     if pa.types.is_struct(field.type):
-        return build_row_schema(field.type)
+        return _allow_null(build_row_schema(field.type), is_nullable=field.nullable)
+    if pa.types.is_list(field.type) and pa.types.is_nested(field.type.value_type):
+        items = _build_field_schema(field.type.value_field)
+        return _allow_null({"type": "array", "items": items}, is_nullable=field.nullable)
     type_ = type_from_arrow(field)
     # The sum of floats may be infinite, which JSON can't express.
     is_float = isinstance(type_, Scalar) and type_.is_float
     return build_value_schema(type_, is_nullable=field.nullable or is_float)
+
+
+def _allow_null(schema: JsonSchema, *, is_nullable: bool) -> JsonSchema:
+    return {**schema, "type": [schema["type"], "null"]} if is_nullable else schema
 
 
 @cache

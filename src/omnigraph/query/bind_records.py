@@ -1,0 +1,99 @@
+"""Bind records and the fields of values: of a record, or of a node or edge that is no variable."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from omnigraph.lang import query_ast as ast
+from omnigraph.lang.literals import Name
+from omnigraph.lang.source import Span
+from omnigraph.query.expr import EdgeRef, EntityType, Expr, FieldRef, NodeRef, RecordExpr, RecordOf
+from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.findings import DiagnosticCollector, join_words
+from omnigraph.schema.types import Scalar
+
+# The columns that every node and every edge has.
+NODE_IDS = ("id",)
+EDGE_IDS = ("id", "src", "dst")
+
+
+class TypeLookup(Protocol):
+    """A source of the declarations of node and edge types."""
+
+    def get_type(self, type_: EntityType) -> AnyType:
+        """Return the catalog entry of a node or edge type."""
+        ...
+
+
+def bind_record(
+    node: ast.Record, bind: Callable[[ast.Expr], Expr | None], findings: DiagnosticCollector
+) -> RecordExpr | None:
+    """Bind `{ name: value, … }`; None if a value is wrong or a name is repeated, which is reported."""
+    # All values are bound before the first failure returns, so that each reports its errors.
+    values = [bind(item.value) for item in node.items]
+    seen: set[str] = set()
+    for item in node.items:
+        if item.name.text in seen:
+            message = f"the record already has a field `{item.name.text}`"
+            findings.add_error("T25", item.name.span, message, "give each field a different name")
+            return None
+        seen.add(item.name.text)
+    items = tuple((item.name.text, value) for item, value in zip(node.items, values, strict=True) if value is not None)
+    if len(items) < len(values) or not items:
+        return None
+    return RecordExpr(items=items, origin=node.span)
+
+
+def bind_field(
+    operand: Expr,
+    name: Name,
+    span: Span,
+    types: TypeLookup,
+    findings: DiagnosticCollector,
+    *,
+    is_meta: bool = False,
+) -> Expr | None:
+    """Bind `operand.name`, where the operand is a record, or a node or edge that is a value; else it is T2."""
+    owner = operand.type
+    match owner:
+        case RecordOf() if not is_meta:
+            type_ = owner.find_field(name.text)
+            if type_ is None:
+                names = [field for field, _ in owner.fields]
+                help_ = findings.suggest_closest(name.text, names) or f"it has {join_words(names)}"
+                findings.add_error("T2", name.span, f"the record has no field `{name.text}`", help_)
+                return None
+            nullable = operand.nullable or name.text not in owner.required
+            return FieldRef(operand=operand, name=name.text, type=type_, nullable=nullable, origin=span)
+        case NodeRef() | EdgeRef():
+            return _bind_column(operand, owner, name, span, types, findings, is_meta=is_meta)
+        case _:
+            written = f"@{name.text}" if is_meta else name.text
+            message = f"`.{written}` needs a record, a node or an edge, but this is {owner}"
+            findings.add_error("T2", name.span, message)
+            return None
+
+
+def _bind_column(
+    operand: Expr,
+    owner: EntityType,
+    name: Name,
+    span: Span,
+    types: TypeLookup,
+    findings: DiagnosticCollector,
+    *,
+    is_meta: bool,
+) -> Expr | None:
+    if is_meta:
+        ids = NODE_IDS if isinstance(owner, NodeRef) else EDGE_IDS
+        if name.text not in ids:
+            message = f"unknown id `@{name.text}` of `{owner}`"
+            findings.add_error("T2", name.span, message, f"it has {join_words(f'@{part}' for part in ids)}")
+            return None
+        return FieldRef(operand=operand, name=name.text, type=Scalar.STRING, nullable=operand.nullable, origin=span)
+    prop = types.get_type(owner).find_property(name.text)
+    if prop is None:
+        help_ = findings.suggest_closest(name.text, types.get_type(owner).by_name)
+        findings.add_error("T2", name.span, f"unknown property `{name.text}` of `{owner}`", help_)
+        return None
+    nullable = operand.nullable or prop.nullable
+    return FieldRef(operand=operand, name=prop.name, type=prop.type, nullable=nullable, origin=span)
