@@ -138,9 +138,8 @@ class Window:
             require(is_running or not self.order, f"`{self.aggregate.fold.value}` can't run up to a row")
             require(self.argument is None, "the argument belongs to the aggregate")
         else:
-            require(
-                (self.argument is None) == (self.function in _WITHOUT_ARGUMENT), "the argument of a window function"
-            )
+            needs_argument = self.function not in _WITHOUT_ARGUMENT
+            require((self.argument is not None) == needs_argument, "the argument of a window function")
             require(self.argument is None or not isinstance(self.argument.type, ShapedType), "a value of another row")
 
     @property

@@ -1,20 +1,15 @@
-"""Bind calls of text searches, rank functions and aggregates, and check their arguments."""
+"""Bind calls of text searches and rank functions, and check their arguments."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import (
-    Aggregate,
-    AggregateFunction,
     Bm25,
     Const,
-    Entity,
     Expr,
-    Identity,
     Input,
     Nearest,
     ParamRef,
@@ -23,7 +18,6 @@ from omnigraph.query.expr import (
     Rrf,
     TextMatch,
     TextMode,
-    is_foldable,
     is_whole,
 )
 from omnigraph.query.functions import CallContext, Function, resolve_function
@@ -34,23 +28,6 @@ from omnigraph.schema.values import InvalidValue, from_literal
 
 # The documented default of the query language.
 DEFAULT_RRF_K = 60
-# For messages; `is_foldable` decides which types an aggregate accepts.
-_NUMBERS = "numbers"
-_ARGUMENT_TYPES = {
-    AggregateFunction.SUM: _NUMBERS,
-    AggregateFunction.AVG: _NUMBERS,
-    AggregateFunction.MIN: "numbers, String, Bool, Date or DateTime",
-    AggregateFunction.MAX: "numbers, String, Bool, Date or DateTime",
-    AggregateFunction.COUNT: "values that compare",
-}
-
-
-class BindValue(Protocol):
-    """A function that binds an argument of a call."""
-
-    def __call__(self, node: ast.Expr, context: CallContext, /) -> Expr | None:
-        """Bind the argument, or report its errors and return None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,46 +105,6 @@ class CallBinder:
         message = f"`rrf` fuses `nearest` and `bm25`, not `{print_expr(node)}`"
         self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
         return None
-
-    # --- aggregates ------------------------------------------------------------------------------
-
-    def bind_aggregate(self, call: ast.Call, function: Function, bind: BindValue) -> Aggregate | None:
-        """Bind a call of `count`, `sum`, `avg`, `min` or `max`; `bind` binds its argument."""
-        (node,) = call.arguments
-        fold = AggregateFunction(function.name)
-        if isinstance(node, ast.Star):
-            if fold is AggregateFunction.COUNT and not call.distinct:
-                return Aggregate(fold=fold, origin=call.span)
-            what = "`count(distinct *)`" if call.distinct else f"`{function.name}(*)`"
-            message = f"{what} has no meaning: `*` represents rows"
-            self.findings.add_error("T8", node.span, message, "count rows with `count(*)`")
-            return None
-        argument = bind(node, CallContext.AGGREGATE)
-        if argument is None:
-            return None
-        if isinstance(argument, Entity):
-            return self._bind_entity_aggregate(call, fold, argument, node)
-        if not is_foldable(fold, argument.type, distinct=call.distinct):
-            name = "count(distinct …)" if call.distinct else function.name
-            message = f"`{name}` needs {_ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is {argument.type}"
-            self.findings.add_error("T8", node.span, message)
-            return None
-        return Aggregate(fold=fold, argument=argument, distinct=call.distinct, origin=call.span)
-
-    def _bind_entity_aggregate(
-        self, call: ast.Call, fold: AggregateFunction, argument: Entity, node: ast.Expr
-    ) -> Aggregate | None:
-        if fold is not AggregateFunction.COUNT:
-            message = (
-                f"`{fold.value}` needs {_ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is a whole `{argument.type}`"
-            )
-            self.findings.add_error("T8", node.span, message, f"name a property: `{print_expr(node)}.property`")
-            return None
-        if not call.distinct:
-            # A bound variable is never null, so counting it counts rows.
-            return Aggregate(fold=fold, origin=call.span)
-        identity = Identity(variable=argument.variable, origin=argument.origin)
-        return Aggregate(fold=fold, argument=identity, distinct=True, origin=call.span)
 
     # --- arguments -------------------------------------------------------------------------------
 

@@ -52,10 +52,7 @@ def _compute(frame: Frame, window: Window) -> pa.Array:
     rows = sort_rows(frame, [*keys, *map(SortKey, window.ties)], None)
     rows = rows[argsort_stable(groups.row_groups[rows], frame.context.budget.check)]
     walk = _SortedRows(frame, rows, _find_starts(groups.row_groups[rows]))
-    if window.aggregate is not None:
-        values = _accumulate(walk, window, window.aggregate)
-    else:
-        values = _place(walk, window)
+    values = _place(walk, window) if window.aggregate is None else _accumulate(walk, window, window.aggregate)
     # From the order of the windows back to that of the frame.
     places = np.empty(len(rows), np.int64)
     places[rows] = np.arange(len(rows))
