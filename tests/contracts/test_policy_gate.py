@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +50,10 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
         {(Action.READ, "main"), (Action.READ, "review")},
     ),
     "diff": (lambda g: g.diff("main", "review"), {(Action.READ, "main"), (Action.READ, "review")}),
-    "merge": (lambda g: g.merge("review"), {(Action.READ, "review"), (Action.BRANCH_MERGE, "main")}),
+    "merge": (
+        lambda g: g.merge("review"),
+        {(Action.READ, "review"), (Action.READ, "main"), (Action.BRANCH_MERGE, "main")},
+    ),
     "plan_schema": (lambda g: g.plan_schema(SCHEMA), {(Action.SCHEMA_APPLY, "main")}),
     "apply_schema": (lambda g: g.apply_schema(SCHEMA, branch="review"), {(Action.SCHEMA_APPLY, "review")}),
     "embed": (lambda g: g.embed("Person"), {(Action.CHANGE, "main")}),
@@ -271,3 +275,64 @@ def test_the_past_of_another_branch_is_read_with_its_own_right(guarded: og.Graph
         acting.query(READ, branch="review", snapshot=of_main.id)
     with pytest.raises(og.CommitMissingError):
         acting.diff("review", of_main.id)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ['update Person set { age: 1 } where name = "Ada"', 'delete Person where name starts_with "Z"'],
+)
+def test_a_condition_of_a_write_needs_the_right_to_read(statement: str, guarded: og.Graph, policy: Allowing) -> None:
+    """The number of rows that it selects would reveal them, one question at a time."""
+    policy.allowed = {(Action.CHANGE, "main")}
+
+    assert is_denied(lambda g: g.mutate(f"query q() {{ {statement} }}"), guarded.acting_as("eve"))
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> tuple[str, str]:
+    """A branch that may be read, taken from one that may not and has another state before; and the id of that state."""
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime())
+    graph.branches.create("secret")
+    first = graph.mutate('query add() { insert Person { name: "Hidden" } }', branch="secret").commit_id
+    graph.mutate('query drop() { delete Person where name = "Hidden" }', branch="secret")
+    graph.branches.create("public", from_="secret")
+    graph.mutate('query add() { insert Person { name: "Shown" } }', branch="public")
+    assert first is not None
+    return graph.uri, first
+
+
+PEOPLE = "query people() { match { $p: Person } return { $p.name } }"
+WAYS_TO_THE_PAST: dict[str, Callable[[og.Graph, str], object]] = {
+    "manifest version": lambda g, _: g.query(PEOPLE, branch="public", snapshot="1"),
+    "commit": lambda g, commit: g.query(PEOPLE, branch="public", snapshot=commit),
+    "branch of a version": lambda g, _: g.branches.create("mine", from_="public", snapshot="1"),
+    "tag of a version": lambda g, _: g.tags.create("mine", "public@1"),
+    "diff of a version": lambda g, _: g.diff("public@1", "public"),
+    "export of a version": lambda g, _: list(g.export_stream(branch="public", snapshot="1").pieces),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_THE_PAST)
+def test_a_state_of_a_forbidden_branch_is_forbidden_however_it_is_named(
+    way: str, forked: tuple[str, str], policy: Allowing
+) -> None:
+    uri, commit = forked
+    everything = {(action, name) for action in Action for name in ("public", "mine", "main", None)}
+    policy.allowed = everything
+    graph = og.open_graph(uri, runtime=replace(runtime(), policy=policy)).acting_as("eve")
+
+    with pytest.raises(DeniedError):
+        WAYS_TO_THE_PAST[way](graph, commit)
+
+
+def test_the_newest_state_of_a_branch_is_its_own(tmp_path: Path, policy: Allowing) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime())
+    graph.mutate('query add() { insert Person { name: "Ada" } }')
+    graph.branches.create("public")
+    policy.allowed = {(Action.READ, "public")}
+    guarded = og.open_graph(graph.uri, runtime=replace(runtime(), policy=policy)).acting_as("eve")
+    newest = guarded.query(PEOPLE, branch="public")
+
+    again = guarded.query(PEOPLE, branch="public", snapshot=newest.commit_id)
+
+    assert again.to_arrow().to_pylist() == [{"p.name": "Ada"}]

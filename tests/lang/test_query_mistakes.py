@@ -239,12 +239,12 @@ ELSEWHERE = [
     (
         "query q() { match { $p: P } return { $p } limit 3 «order» { $p.a } }",
         "`order` stands before `limit`",
-        "the order is `match`, `return`, `order`, `limit`, `offset`",
+        "the order is `match`, `return`, `having`, `order`, `limit`, `offset`",
     ),
     (
         "query q() { match { $p: P } return { $p } offset 2 «limit» 3 }",
         "`limit` stands before `offset`",
-        "the order is `match`, `return`, `order`, `limit`, `offset`",
+        "the order is `match`, `return`, `having`, `order`, `limit`, `offset`",
     ),
     (
         "query q() { match { $p: P } return { $p } order { $p.a«» $p.b } }",

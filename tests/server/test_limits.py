@@ -457,8 +457,19 @@ def test_a_page_of_another_site_gets_no_answer_through_a_browser(origin: str, se
     assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
 
 
-@pytest.mark.parametrize("origin", ["http://localhost:8080", "http://127.0.0.1:3000", "http://[::1]:8080"])
-def test_a_page_of_this_machine_gets_an_answer(origin: str, served: Served) -> None:
+@pytest.mark.parametrize(
+    "origin", ["http://localhost:8081", "http://127.0.0.1:3000", "http://[::1]:8080", "http://localhost"]
+)
+def test_a_page_of_another_program_of_this_machine_gets_no_answer(origin: str, served: Served) -> None:
+    headers = {**served.as_role("reader"), "Origin": origin}
+
+    answer = served.client.post("/graphs/people/query", json={"query": ALL}, headers=headers)
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:8080"])
+def test_a_page_of_the_server_itself_gets_an_answer(origin: str, served: Served) -> None:
     headers = {**served.as_role("reader"), "Origin": origin}
 
     assert served.client.get("/graphs", headers=headers).status_code == 200

@@ -15,6 +15,7 @@ from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
+from omnigraph.engine.value_store import read_records
 from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     Aggregate,
@@ -43,6 +44,7 @@ from omnigraph.query.expr import (
     Prop,
     Rank,
     RecordExpr,
+    RecordsParam,
     Rrf,
     StartsWith,
     TextMatch,
@@ -167,6 +169,8 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
     match expr:
         case Const() | ParamRef() | Now():
             return pa.scalar(inputs.resolve(expr), to_arrow_type(expr.type))
+        case RecordsParam():
+            return read_records(inputs.get_records(expr), expr.type)
         case Prop() | Identity() | ValueRef():
             return values.read_column(expr)
         case IsNull():

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from omnigraph.query.expr import Const, Now, ParamRef
+from omnigraph.query.expr import Const, Now, ParamRef, RecordsParam
 from omnigraph.query.mutation_plan import StoredValue
+from omnigraph.query.params import ParamValue
+from omnigraph.query.record_params import RecordRows
 from omnigraph.schema.catalog import Value
 
 
@@ -14,7 +16,7 @@ from omnigraph.schema.catalog import Value
 class QueryInputs:
     """The inputs of a query besides its tables: the values of its parameters, and the instant of `now()`."""
 
-    params: Mapping[str, Value]
+    params: Mapping[str, ParamValue]
     now: datetime
 
     def resolve(self, expr: StoredValue) -> Value:
@@ -23,8 +25,17 @@ class QueryInputs:
             case Const():
                 return expr.value
             case ParamRef():
-                return self.params[expr.name]
+                value = self.params[expr.name]
+                # The binder lets a list of records be unnested only.
+                assert not isinstance(value, RecordRows)  # noqa: S101
+                return value
             case Now():
                 return self.now
             case _:
                 assert_never(expr)
+
+    def get_records(self, param: RecordsParam) -> RecordRows | None:
+        """Return the value of a parameter that is a list of records; None for null."""
+        value = self.params[param.name]
+        assert value is None or isinstance(value, RecordRows)  # noqa: S101 - by its declaration
+        return value

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.query_budget import Budget
 from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf
+from omnigraph.query.record_params import RecordRows
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.storage.arrow_buffers import build_array
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -29,6 +30,18 @@ def to_stored_type(type_: ExprType) -> pa.DataType:
             return pa.struct([(name, to_stored_type(field_type)) for name, field_type in fields])
         case _:
             return to_arrow_type(type_)
+
+
+def read_records(rows: RecordRows | None, type_: ArrayOf) -> pa.Scalar:
+    """Return the value of a parameter that is a list of records; null for None."""
+    stored = to_stored_type(type_)
+    if rows is None:
+        return pa.scalar(None, stored)
+    fields = list(stored.value_type)
+    columns = [pa.array(column, field.type) for column, field in zip(rows.columns, fields, strict=True)]
+    records = pa.StructArray.from_arrays(columns, fields=fields)
+    # A list of one row, because Arrow builds no list scalar from an array.
+    return pa.ListArray.from_arrays(pa.array([0, rows.size], pa.int32()), records)[0]
 
 
 @dataclass(slots=True)

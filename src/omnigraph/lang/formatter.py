@@ -13,8 +13,10 @@ from typing import assert_never
 from omnigraph.lang.diagnostics import Diagnostic, StageResult
 from omnigraph.lang.layout import INDENT, Anchor, Item, LineGroup, PrintedLine, iter_leaf_lines, lay_out
 from omnigraph.lang.lexer import Comment, Language, TokenStream, tokenize
-from omnigraph.lang.printer import build_declaration_items, build_query_items
+from omnigraph.lang.printer import build_declaration_items
+from omnigraph.lang.query_ast import QueryFile
 from omnigraph.lang.query_parser import parse_queries
+from omnigraph.lang.query_printer import build_pattern_items, build_query_items
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source, Span
 
@@ -45,10 +47,18 @@ def _build_items(source: Source, language: Language) -> tuple[list[list[Item]] |
             return items, schema.diagnostics
         case Language.QUERY:
             queries = parse_queries(source)
-            items = [build_query_items(each) for each in queries.tree.queries] if queries.ok else None
-            return items, queries.diagnostics
+            if not queries.ok:
+                return None, queries.diagnostics
+            return _build_file_items(queries.tree), queries.diagnostics
         case _:
             assert_never(language)
+
+
+def _build_file_items(file: QueryFile) -> list[list[Item]]:
+    """Build the items of queries and named patterns in the order of the source."""
+    declarations = [(each.span.start, build_query_items(each)) for each in file.queries]
+    declarations += [(each.span.start, build_pattern_items(each)) for each in file.patterns]
+    return [items for _, items in sorted(declarations, key=lambda declaration: declaration[0])]
 
 
 class _TokenIndex:

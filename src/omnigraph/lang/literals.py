@@ -92,9 +92,9 @@ class BaseType:
 
 @dataclass(frozen=True, slots=True)
 class ListType:
-    """`[T]`."""
+    """`[T]`; of records in a parameter only."""
 
-    element: BaseType
+    element: "BaseType | RecordType"
     span: Span = field(compare=False, repr=False)
 
 
@@ -111,6 +111,24 @@ class EnumType:
     """`enum(a, b, …)`."""
 
     values: tuple[Name, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTypeField:
+    """`name: T?` of a record."""
+
+    name: Name
+    type: "TypeExpr"
+    nullable: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """`{name: T, …}` of a parameter."""
+
+    fields: tuple[RecordTypeField, ...]
     span: Span = field(compare=False, repr=False)
 
 

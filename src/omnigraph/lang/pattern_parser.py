@@ -39,16 +39,16 @@ _CONNECTIVES = ("and", "or", "AND", "OR", "&&", "||")
 class PatternParser:
     """A parser of the clauses of one query, and of the expressions in them."""
 
-    def __init__(self, cursor: Cursor, *, names_properties: bool = False) -> None:
-        self._cursor = cursor
-        self.expressions = ExpressionParser(cursor, names_properties=names_properties, parse_clauses=self.parse_block)
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.expressions = ExpressionParser(cursor, parse_clauses=self.parse_block)
 
     def parse_block(self, opening: Token, what: str, stops: Callable[[], bool] | None = None) -> tuple[Clause, ...]:
         """Parse clauses up to the closing brace, or to where it `stops`; the opening brace was read.
 
         At least one clause is required.
         """
-        cursor = self._cursor
+        cursor = self.cursor
         clauses: list[Clause] = []
         before = cursor.index
 
@@ -75,9 +75,9 @@ class PatternParser:
         return tuple(clauses)
 
     def _is_at_clause(self) -> bool:
-        token = self._cursor.peek()
+        token = self.cursor.peek()
         if token.text == ";":
-            self._cursor.advance()
+            self.cursor.advance()
             return True
         if not token.starts_line:
             return False
@@ -85,7 +85,7 @@ class PatternParser:
 
     def _is_at_clause_word(self) -> bool:
         """Return whether a clause that starts with a word of its own is at the cursor; none of them is reserved."""
-        cursor = self._cursor
+        cursor = self.cursor
         word = cursor.peek().text
         if word in ("let", *_PATH_KINDS):
             return cursor.peek(1).kind is TokenKind.VARIABLE and cursor.peek(2).text == "="
@@ -94,7 +94,7 @@ class PatternParser:
         return (word in _CLAUSE_BLOCKS or word in BLOCK_KINDS) and cursor.is_followed_by("{")
 
     def _parse_clause(self) -> Clause:
-        cursor = self._cursor
+        cursor = self.cursor
         token = cursor.peek()
         if token.text in ("where", "WHERE", "filter") and not cursor.is_followed_by(*_TOKENS_AFTER_NAME):
             hint = "in a match block a predicate stands alone: delete the word"
@@ -108,7 +108,7 @@ class PatternParser:
         return self._parse_where()
 
     def _parse_from_word(self, token: Token) -> Clause:
-        cursor = self._cursor
+        cursor = self.cursor
         is_value = is_at_case(cursor) or is_at_value_block(cursor)
         if cursor.is_followed_by("{") and not is_value:
             return self._parse_clause_block(token)
@@ -126,7 +126,7 @@ class PatternParser:
     # --- blocks --------------------------------------------------------------------------------------
 
     def _parse_clause_block(self, start: Token) -> Clause:
-        cursor = self._cursor
+        cursor = self.cursor
         word = start.text
         if word not in _CLAUSE_BLOCKS:
             meant = find_closest(word, (*_CLAUSE_BLOCKS, *BLOCK_KINDS))
@@ -152,7 +152,7 @@ class PatternParser:
         return Where(predicate=predicate, span=predicate.span)
 
     def _parse_either(self, start: Token) -> Either:
-        cursor = self._cursor
+        cursor = self.cursor
         alternatives: list[tuple[Clause, ...]] = []
         with cursor.nest():
             alternatives.append(self.parse_block(cursor.advance(), "the `either` block"))
@@ -169,7 +169,7 @@ class PatternParser:
 
     def _parse_named_value(self, start: Token) -> Clause:
         """Parse `let $x = …`, `each $x in …` or `path $w = …`, whose shape was seen."""
-        cursor = self._cursor
+        cursor = self.cursor
         cursor.advance()
         variable = parse_variable(cursor, "a variable")
         cursor.advance()
@@ -182,7 +182,7 @@ class PatternParser:
         return Let(variable=variable, value=value, span=span)
 
     def _parse_path(self, start: Token, variable: Variable) -> PathClause:
-        cursor = self._cursor
+        cursor = self.cursor
         if not (cursor.is_at_kind(TokenKind.VARIABLE) and is_traversal(cursor, 1)):
             example = f"{start.text} ${abbreviate(variable.name)} = $a knows{{1,4}} $b"
             cursor.fail("a hop", f"a path is written `{example}`")
@@ -200,7 +200,7 @@ class PatternParser:
     # --- what starts with a variable -----------------------------------------------------------------
 
     def _parse_from_variable(self, token: Token) -> Clause:
-        cursor = self._cursor
+        cursor = self.cursor
         # Before traversals, which also start with a variable and a word.
         if self._is_binding_without_colon():
             return self._parse_binding(parse_variable(cursor, "a variable"))
@@ -222,13 +222,13 @@ class PatternParser:
 
     def _is_arrow(self) -> bool:
         """Return whether an arrow of another language follows, as in `$a -[:KNOWS]-> $b` or `$a -> $b`."""
-        if self._cursor.is_followed_by("->", "--"):
+        if self.cursor.is_followed_by("->", "--"):
             return True
-        return self._cursor.is_followed_by("-") and self._cursor.peek(2).text in ("[", "->", ">", "-")
+        return self.cursor.is_followed_by("-") and self.cursor.peek(2).text in ("[", "->", ">", "-")
 
     def _is_binding_without_colon(self) -> bool:
         """Return whether `$p Person` can't be a hop: no variable follows, or one that starts another clause."""
-        cursor = self._cursor
+        cursor = self.cursor
         if cursor.peek(1).kind is not TokenKind.TYPE or cursor.peek(1).text.lower() in OPERATOR_WORDS:
             return False
         next_token = cursor.peek(2)
@@ -238,15 +238,13 @@ class PatternParser:
 
     def _is_missing_dollar(self) -> bool:
         """Return whether the name at the cursor would start a clause if it had a `$`."""
-        if self._cursor.is_followed_by("("):
+        if self.cursor.is_followed_by("("):
             return False
-        return self._cursor.is_followed_by(":") or (
-            is_traversal(self._cursor, 1) and not self._cursor.peek(1).starts_line
-        )
+        return self.cursor.is_followed_by(":") or (is_traversal(self.cursor, 1) and not self.cursor.peek(1).starts_line)
 
     def _parse_from_name(self) -> Clause:
-        start = recover_variable(self._cursor, "a variable")
-        return self._parse_binding(start) if self._cursor.is_at(":") else self._parse_hop(start)
+        start = recover_variable(self.cursor, "a variable")
+        return self._parse_binding(start) if self.cursor.is_at(":") else self._parse_hop(start)
 
     def _parse_hop(self, source: Variable) -> TraversalClause:
         hop = parse_traversal(self.expressions, source)
@@ -255,19 +253,19 @@ class PatternParser:
         return hop
 
     def _refuse_second_hop(self, target: Variable) -> None:
-        token = self._cursor.peek()
+        token = self.cursor.peek()
         is_name = (
             token.kind in (TokenKind.IDENT, TokenKind.TYPE)
             and token.text not in RESERVED_WORDS
             and not token.starts_line
         )
-        if is_name and self._cursor.peek(1).kind is TokenKind.VARIABLE:
-            edge, end = abbreviate(token.text), abbreviate(self._cursor.peek(1).text)
+        if is_name and self.cursor.peek(1).kind is TokenKind.VARIABLE:
+            edge, end = abbreviate(token.text), abbreviate(self.cursor.peek(1).text)
             hint = f"a clause has one hop; the next is one of its own: `${abbreviate(target.name)} {edge} {end}`"
-            self._cursor.refuse(token.span, f"unexpected `{edge}` after a hop", hint)
+            self.cursor.refuse(token.span, f"unexpected `{edge}` after a hop", hint)
 
     def _parse_binding(self, start: Variable) -> Binding:
-        cursor = self._cursor
+        cursor = self.cursor
         if not cursor.accept(":"):
             name = abbreviate(start.name)
             cursor.report_missing(

@@ -1,9 +1,19 @@
 """The types of properties and parameters."""
 
-from omnigraph.lang.cursor import Cursor, parse_comma_list
+from omnigraph.lang.cursor import Cursor, parse_comma_list, parse_property_name
 from omnigraph.lang.lexer import MAX_NAME_LENGTH, TYPE_SYNONYMS, Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import parse_integer
-from omnigraph.lang.literals import BASE_TYPES, BaseType, EnumType, ListType, Name, TypeExpr, VectorType
+from omnigraph.lang.literals import (
+    BASE_TYPES,
+    BaseType,
+    EnumType,
+    ListType,
+    Name,
+    RecordType,
+    RecordTypeField,
+    TypeExpr,
+    VectorType,
+)
 from omnigraph.lang.spelling import find_closest
 
 _TYPES_HINT = {
@@ -34,6 +44,8 @@ def _parse_core_type(cursor: Cursor) -> TypeExpr:
     token = cursor.peek()
     if token.text == "[":
         return _parse_list_type(cursor)
+    if token.text == "{" and cursor.language is Language.QUERY:
+        cursor.fail("a type", "records are passed in a list: `$rows: [{name: String, age: I32?}]`")
     if token.text.lower() == "enum" and cursor.is_followed_by("("):
         return _parse_enum_type(cursor)
     if token.text.lower() == "vector":
@@ -76,13 +88,15 @@ def _parse_base_type(cursor: Cursor) -> BaseType:
 
 def _parse_list_type(cursor: Cursor) -> ListType:
     opening = cursor.advance()
+    element: TypeExpr | RecordType
     with cursor.nest():
-        element = _parse_core_type(cursor)
+        is_record = cursor.is_at("{") and cursor.language is Language.QUERY
+        element = _parse_record_type(cursor) if is_record else _parse_core_type(cursor)
         if question := cursor.accept("?"):
             hint = "the items of a list are never null; for a list that may be null, write `[…]?`"
             cursor.report(question.span, "unexpected `?` inside a list type", hint)
     span = opening.span.to(cursor.expect("]", f"the list's `[` is in {cursor.format_position(opening.span)}").span)
-    if isinstance(element, BaseType):
+    if isinstance(element, BaseType | RecordType):
         return ListType(element, span)
     is_schema = cursor.language is Language.SCHEMA
     what = "an enum"
@@ -90,6 +104,24 @@ def _parse_list_type(cursor: Cursor) -> ListType:
         what = "a list" if isinstance(element, ListType) else "a Vector"
     hint = "a list holds a base type, such as `[String]` or `[F64]`"
     return cursor.refuse(element.span, f"a list can't hold {what}", hint, code="S020" if is_schema else None)
+
+
+def _parse_record_type(cursor: Cursor) -> RecordType:
+    """Parse `{name: String, age: I32?}`, the type of a parameter."""
+    opening = cursor.advance()
+    fields: list[RecordTypeField] = []
+
+    def item() -> None:
+        name = parse_property_name(cursor, "the name of a field")
+        cursor.expect(":", f"a field has a type: `{abbreviate(name.text)}: String`")
+        type_, nullable = parse_type(cursor)
+        fields.append(RecordTypeField(name, type_, nullable, name.span.to(cursor.previous)))
+
+    with cursor.nest():
+        if closing := cursor.accept("}"):
+            cursor.refuse(opening.span.to(closing.span), "a record needs a field", "for example `{name: String}`")
+        parse_comma_list(cursor, item, closing="}", what="a field")
+    return RecordType(tuple(fields), opening.span.to(cursor.previous))
 
 
 def _parse_vector_type(cursor: Cursor) -> VectorType:

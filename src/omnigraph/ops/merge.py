@@ -100,6 +100,8 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
     session.allow(Action.READ, call.source)
+    # Conflicts quote rows of the target too.
+    session.allow(Action.READ, call.into)
     session.allow(Action.BRANCH_MERGE, call.into, signed=call.actor)
     if call.source == call.into:
         raise BadArgumentError("into", f"`{call.into}`", "it is the branch to merge; name another one")

@@ -26,7 +26,7 @@ from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.printer import print_queries
-from omnigraph.lang.query_ast import Query, QueryFile, Read
+from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import rerun_on_conflict
@@ -92,6 +92,9 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     chosen = choose_query(call.source, call.name)
     if isinstance(chosen.body, Read):
         raise QueryError.not_a_mutation(chosen.name.text)
+    # The number of rows that a condition selects reveals stored values, so that only a plain insert needs no `read`.
+    if not all(isinstance(statement, Insert) for statement in chosen.body):
+        session.allow(Action.READ)
     mutation = _Mutation(session, call, chosen, session.runtime.clock.now())
     # A cached head saves a request. If it is outdated, the publisher moves the write, or has it run again.
     heads = chain([session.cached_head], repeat(session.head))

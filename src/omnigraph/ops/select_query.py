@@ -19,7 +19,7 @@ def choose_query(source: Source, name: str | None) -> Query:
     """
     if name is not None:
         check_text("name", name)
-    file = parse_queries(source).require(source)
+    file = parse_queries(source, allows_bare=True).require(source)
     names = tuple(query.name.text for query in file.queries)
     if name is None and len(names) > 1:
         raise BadArgumentError.query_ambiguous(source.name, names)

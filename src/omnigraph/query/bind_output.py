@@ -333,7 +333,7 @@ def _bind_count(node: ast.Expr | None, word: str, scope: Scope, findings: Diagno
             findings.add_error("T6", node.span, f"`${node.name}` is not a declared parameter", closest or declare_help)
             return None
         param = scope.params.resolve(node)
-        if param is not None and is_whole(param, at_least=0):
+        if isinstance(param, ParamRef) and is_whole(param, at_least=0):
             return param
         # Its declaration is already reported.
         if node.name in scope.params.broken:

@@ -9,7 +9,7 @@ from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.printer import print_literal
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import Const, Expr, Now, ParamRef, ShapedType
+from omnigraph.query.expr import Const, Expr, Now, ParamRef, RecordsParam, ShapedType
 from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.scope import Params
@@ -137,6 +137,11 @@ def _bind_param(node: ast.Variable, slot: Slot, params: Params, findings: Diagno
     param = params.resolve(node)
     # Declared with an invalid type, which is already reported.
     if param is None:
+        return None
+    if isinstance(param, RecordsParam):
+        message = f"{slot} is of type {slot.type}, but `${param.name}` is a list of records"
+        help_ = f"write one row for each record: `match {{ each $r in ${param.name} }}` before the statement"
+        findings.add_error("T3", node.span, message, help_)
         return None
     if not can_store(slot.type, param.type):
         message = f"{slot} is of type {slot.type}, but `${param.name}` is of type {param.type}"

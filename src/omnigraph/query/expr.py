@@ -37,12 +37,16 @@ __all__ = [
 ]
 
 
+# A parameter may be a list of records, too.
+ParamType: TypeAlias = ValueType | ArrayOf
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """A declared parameter of a query."""
 
     name: str
-    type: ValueType
+    type: ParamType
     nullable: bool = False
     # Excluded from equality here and in all nodes below: two expressions at different positions can be equal.
     origin: Span = field(compare=False, repr=False)
@@ -110,6 +114,16 @@ class ParamRef:
 
     name: str
     type: ValueType
+    nullable: bool = False
+    origin: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsParam:
+    """The value of a declared parameter that is a list of records."""
+
+    name: str
+    type: ArrayOf
     nullable: bool = False
     origin: Span = field(compare=False, repr=False)
 
@@ -565,6 +579,7 @@ Rank: TypeAlias = Nearest | Bm25 | Rrf
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
 Expr: TypeAlias = (
     Input
+    | RecordsParam
     | Now
     | Prop
     | Identity

@@ -28,6 +28,7 @@ from omnigraph.query.expr import (
     Prop,
     Rank,
     RecordExpr,
+    RecordsParam,
     Rrf,
     StartsWith,
     TextMatch,
@@ -39,7 +40,7 @@ from omnigraph.query.expr import (
 def list_children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct children of an expression, in the order in which they are written."""
     match expr:
-        case Const() | ParamRef() | Now() | Prop() | Identity() | ValueRef():
+        case Const() | ParamRef() | RecordsParam() | Now() | Prop() | Identity() | ValueRef():
             return ()
         case Entity():
             return expr.fields
@@ -197,7 +198,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
     stack = [expr]
     while stack:
         part = stack.pop()
-        if part in known or isinstance(part, Const | ParamRef | Now):
+        if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
             continue
         children = list_children(part)
         if not children or isinstance(part, Entity | Aggregate | Window | Nearest | Bm25 | Rrf | TextMatch):

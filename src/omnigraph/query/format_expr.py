@@ -29,6 +29,7 @@ from omnigraph.query.expr import (
     ParamRef,
     Prop,
     RecordExpr,
+    RecordsParam,
     Rrf,
     StartsWith,
     TextMatch,
@@ -49,7 +50,7 @@ def format_expr(expr: Expr) -> str:
     match expr:
         case Const():
             return format_value(expr.value, in_query=True)
-        case ParamRef():
+        case ParamRef() | RecordsParam():
             return f"${expr.name}"
         case Now():
             return "now()"

@@ -27,6 +27,7 @@ from omnigraph.query.expr import (
     Parameter,
     ParamRef,
     Rank,
+    RecordsParam,
     Rrf,
     Window,
     is_predicate,
@@ -348,7 +349,7 @@ class ReadQuery:
         counts = [count for count in (self.limit, self.offset) if isinstance(count, ParamRef)]
         for expr in (*self.results, *iter_predicates(self.pattern), *counts):
             for part in walk(expr):
-                if isinstance(part, ParamRef):
+                if isinstance(part, ParamRef | RecordsParam):
                     param = declared.get(part.name)
                     fits = param is not None and (param.type, param.nullable) == (part.type, part.nullable)
                     require(fits, f"parameter {part.name} is declared differently")

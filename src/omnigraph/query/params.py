@@ -14,11 +14,12 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import SupportsIndex, assert_never
+from typing import SupportsIndex, TypeAlias, assert_never
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import Suggestions
-from omnigraph.query.expr import Parameter
+from omnigraph.query.expr import ArrayOf, Parameter, ParamType, RecordOf
+from omnigraph.query.record_params import RecordRows, convert_records
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.python_values import NO_ZONE, is_missing, to_items, to_python_value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -30,6 +31,10 @@ _MAX_NAME_LENGTH = 60
 _CHUNK_ITEMS = 65_536
 # Python types whose values are their own JSON form.
 JSON_SCALAR_TYPES = frozenset({str, int, float, bool})
+
+
+# The value of a parameter: of a property's type, or a list of records.
+ParamValue: TypeAlias = Value | RecordRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class ParamText(str):
 
 def check_params(
     declared: Iterable[Parameter], values: Mapping[str, object], check_cancelled: Callable[[], None] | None = None
-) -> dict[str, Value]:
+) -> dict[str, ParamValue]:
     """Return a typed value for every declared parameter, in declared order; a missing nullable one is None.
 
     `check_cancelled` is called between values, also within a long list, and may raise.
@@ -87,16 +92,38 @@ def check_params(
     """
     check_cancelled = check_cancelled or _do_nothing
 
-    def convert(type_: ValueType, value: object) -> Value | InvalidValue:
+    def convert(type_: ParamType, value: object) -> ParamValue | InvalidValue:
         check_cancelled()
+        if isinstance(type_, ArrayOf):
+            return _convert_records(type_, value, check_cancelled)
         return _from_python(type_, value, check_cancelled)
 
     return _check_values(declared, values, convert)
 
 
-def check_param_texts(declared: Iterable[Parameter], values: Mapping[str, str]) -> dict[str, Value]:
+def check_param_texts(declared: Iterable[Parameter], values: Mapping[str, str]) -> dict[str, ParamValue]:
     """Check values from a command line, each parsed by `parse_param_text`; else like `check_params`."""
-    return _check_values(declared, values, lambda type_, text: parse_param_text(type_, str(text)))
+
+    def convert(type_: ParamType, text: object) -> ParamValue | InvalidValue:
+        if isinstance(type_, ArrayOf):
+            return _convert_records(type_, ParamText(str(text)), _do_nothing)
+        return parse_param_text(type_, str(text))
+
+    return _check_values(declared, values, convert)
+
+
+def _convert_records(type_: ArrayOf, value: object, check_cancelled: Callable[[], None]) -> RecordRows | InvalidValue:
+    """Return a list of records; the text of a command line is a JSON array of objects."""
+    # A parameter that is a list of anything else has another type.
+    assert isinstance(type_.element, RecordOf)  # noqa: S101
+    if isinstance(value, ParamText):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return InvalidValue(f"expected a JSON array of records {type_.element}, got {format_value(value)}")
+    return convert_records(
+        type_.element, value, lambda inner, item: _from_python(inner, item, check_cancelled), check_cancelled
+    )
 
 
 def parse_param_text(type_: ValueType, text: str) -> Value | InvalidValue:
@@ -129,10 +156,10 @@ def _describe_type(type_: ListOf | VectorOf | Scalar) -> str:
 def _check_values(
     declared: Iterable[Parameter],
     values: Mapping[str, object],
-    convert: Callable[[ValueType, object], Value | InvalidValue],
-) -> dict[str, Value]:
+    convert: Callable[[ParamType, object], ParamValue | InvalidValue],
+) -> dict[str, ParamValue]:
     by_name = {parameter.name: parameter for parameter in declared}
-    checked: dict[str, Value] = {}
+    checked: dict[str, ParamValue] = {}
     suggestions = Suggestions()
     problems = [_describe_unknown(name, by_name, suggestions) for name in values if name not in by_name]
     for name, parameter in by_name.items():

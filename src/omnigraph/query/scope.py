@@ -10,6 +10,7 @@ from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
+    ArrayOf,
     Entity,
     EntityType,
     Expr,
@@ -19,7 +20,10 @@ from omnigraph.query.expr import (
     NodeRef,
     Parameter,
     ParamRef,
+    ParamType,
     Prop,
+    RecordOf,
+    RecordsParam,
     ValueRef,
 )
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -68,11 +72,13 @@ class Params:
     def __contains__(self, name: str) -> bool:
         return name in self.declared or name in self.broken
 
-    def resolve(self, node: ast.Variable) -> ParamRef | None:
+    def resolve(self, node: ast.Variable) -> ParamRef | RecordsParam | None:
         """Return a reference to a declared parameter; None for a broken one."""
         param = self.declared.get(node.name)
         if param is None:
             return None
+        if isinstance(param.type, ArrayOf):
+            return RecordsParam(name=param.name, type=param.type, nullable=param.nullable, origin=node.span)
         return ParamRef(name=param.name, type=param.type, nullable=param.nullable, origin=node.span)
 
     @property
@@ -105,14 +111,40 @@ def declare_params(params: Iterable[ast.ParamDecl], findings: DiagnosticCollecto
     return Params(declared, frozenset(broken))
 
 
-def _resolve_param_type(type_: lit.TypeExpr) -> ValueType | str:
+def _resolve_param_type(type_: lit.TypeExpr) -> ParamType | str:
+    if isinstance(type_, lit.ListType) and isinstance(type_.element, lit.RecordType):
+        record = _resolve_record_type(type_.element)
+        return record if isinstance(record, str) else ArrayOf(record)
+    return _resolve_value_type(type_)
+
+
+def _resolve_record_type(type_: lit.RecordType) -> RecordOf | str:
+    fields: dict[str, ExprType] = {}
+    for item in type_.fields:
+        name = item.name.text
+        if name in fields:
+            return f"the record already has a field `{name}`"
+        if isinstance(item.type, lit.ListType) and isinstance(item.type.element, lit.RecordType):
+            return f"`{name}` is a list of records; a field of a record is a single value, a list of these or a Vector"
+        resolved = _resolve_value_type(item.type)
+        if isinstance(resolved, str):
+            return resolved
+        fields[name] = resolved
+    if not fields:
+        return "a record needs a field, such as `{name: String}`"
+    return RecordOf(tuple(fields.items()), frozenset(item.name.text for item in type_.fields if not item.nullable))
+
+
+def _resolve_value_type(type_: lit.TypeExpr) -> ValueType | str:
     # The classes of types raise a ValueError for an invalid one, such as a list of Blob.
     try:
         match type_:
             case lit.BaseType():
                 return Scalar(type_.name)
+            case lit.ListType(element=lit.BaseType() as element):
+                return ListOf(Scalar(element.name))
             case lit.ListType():
-                return ListOf(Scalar(type_.element.name))
+                return "a list of records is not a value"
             case lit.VectorType():
                 is_valid = 1 <= type_.size <= MAX_VECTOR_SIZE
                 return VectorOf(type_.size) if is_valid else f"a Vector has 1 to {MAX_VECTOR_SIZE:,} elements"

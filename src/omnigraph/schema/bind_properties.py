@@ -97,13 +97,17 @@ def bind_type(expr: TypeExpr, findings: DiagnosticCollector) -> ValueType | None
     match expr:
         case BaseType(name=name):
             return Scalar(name)
-        case ListType(element=element):
+        case ListType(element=BaseType() as element):
             if element.name == Scalar.BLOB.value:
                 findings.add_error(
                     "S020", element.span, "a list of Blob is not a type", "list URIs as `[String]` instead"
                 )
                 return None
             return ListOf(Scalar(element.name))
+        case ListType(element=element):
+            # The parser of schemas refuses it.
+            findings.add_error("S020", element.span, "a list of records is not the type of a property")
+            return None
         case VectorType(size=size):
             if not 1 <= size <= MAX_VECTOR_SIZE:
                 message = f"a Vector has 1 to {MAX_VECTOR_SIZE} elements, not {format_value(size)}"

@@ -15,6 +15,8 @@ from omnigraph.policy import Access, Action, Actor, Decision
 
 SUFFIX = ".cedar"
 _MAX_CACHED_DECISIONS = 8_192
+# A decision about longer names is not cached: they come from requests, and 1,500 names of 1 MB took 1.8 GB.
+_MAX_CACHED_CHARACTERS = 1_024
 # Every example is tried when tools are listed for an actor, so their number is bounded.
 _MAX_EXAMPLES = 256
 
@@ -85,7 +87,8 @@ class CedarPolicies:
         if decision is None:
             # Two threads may evaluate the same request, with the same result.
             decision = self._evaluate(graph, access)
-            self._cache.put(key, decision)
+            if len(access.branch or "") + len(access.query or "") <= _MAX_CACHED_CHARACTERS:
+                self._cache.put(key, decision)
         return decision
 
     def of_graph(self, graph: str) -> "GraphPolicy":

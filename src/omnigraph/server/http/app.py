@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -22,6 +22,7 @@ from omnigraph.server.http import (
     routes_write,
 )
 from omnigraph.server.http.middleware import RequestMiddleware, refuse
+from omnigraph.server.http.request_arguments import check_query_names
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
 from omnigraph.server.service import Service, get_exchange
 
@@ -47,7 +48,14 @@ def build_app(service: Service) -> RequestMiddleware:
         service.close()
 
     # FastAPI's own pages are off: the OpenAPI document is built from our types, and served to actors with a token only.
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    app = FastAPI(
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        dependencies=[Depends(check_query_names)],
+    )
     app.state.service = service
     for router in ROUTERS:
         app.include_router(router)
@@ -81,6 +89,9 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
         case 404:
             return await refuse(request, ResourceMissingError.route_not_found())
         case 405:
-            return await refuse(request, BadRequestError.method_not_allowed())
+            response = await refuse(request, BadRequestError.method_not_allowed())
+            # Starlette knows the methods of the path.
+            response.headers.update(error.headers or {})
+            return response
         case _:
             return await refuse(request, BadRequestError("request", error.detail))

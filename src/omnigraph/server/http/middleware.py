@@ -27,6 +27,9 @@ from omnigraph.server.service import Exchange, Service, get_exchange, get_servic
 # Paths that need no token, and that also work while the server is shutting down.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 _LOAD_PATH = re.compile(r"/graphs/[^/]+/load")
+# Other methods share one label in the metrics: a client may send any text as its method.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 # Statuses after which the rest of a body may still arrive, so that the connection can't be reused.
 _CLOSING_STATUSES = frozenset({408, 413})
 
@@ -94,7 +97,10 @@ class RequestMiddleware:
             raise BadRequestError.host_refused()
         # Browsers send `Origin` with requests of a page; a page of another site must not use the user's network access.
         origin = headers.get("origin")
-        if origin is not None and _parse_origin_host(origin) not in {*allowed, _strip_brackets(name)}:
+        if origin is None or _is_same_origin(origin, host):
+            return
+        # Only names that the settings list count with any port: on loopback, other ports are other programs' pages.
+        if _parse_origin_host(origin) not in config.allowed_hosts:
             raise BadRequestError.origin_refused()
 
     def _authenticate(self, headers: Headers, default: Actor) -> Actor:
@@ -123,9 +129,8 @@ class RequestMiddleware:
         exchange.route = getattr(scope.get("route"), "path", "-")
         seconds = self._service.runtime.clock.monotonic() - exchange.began
         metrics = self._service.metrics
-        metrics.count(
-            "omnigraph_requests_total", route=exchange.route, method=exchange.method, status=str(exchange.status)
-        )
+        method = exchange.method if exchange.method in _METHODS else "other"
+        metrics.count("omnigraph_requests_total", route=exchange.route, method=method, status=str(exchange.status))
         metrics.observe("omnigraph_request_seconds", seconds, route=exchange.route)
         fields = {**exchange.to_log_fields(), "ms": round(seconds * 1e3, 3)}
         log.info("request", extra={FIELDS: fields})
@@ -236,8 +241,15 @@ def _parse_origin_host(origin: str) -> str | None:
         return None
 
 
-def _strip_brackets(name: str) -> str:
-    return name.lower().removeprefix("[").removesuffix("]")
+def _is_same_origin(origin: str, host: str) -> bool:
+    """Return whether an `Origin` header names the host and port that the request was sent to."""
+    default = _DEFAULT_PORTS.get(origin.partition(":")[0])
+    try:
+        page, server = [(url.hostname, url.port or default) for url in map(urlsplit, (origin, f"//{host}"))]
+    except ValueError:
+        # An address or port that is none.
+        return False
+    return page == server
 
 
 def _get_code(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -32,7 +32,8 @@ class RowCursor(msgspec.Struct, forbid_unknown_fields=True, tag="rows"):
 
     before: str
     after: str
-    skipped: int
+    # A client can forge it: beyond this, no list of differences goes on.
+    skipped: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 def encode_cursor(position: msgspec.Struct) -> str:

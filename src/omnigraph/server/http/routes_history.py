@@ -36,8 +36,12 @@ from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.service import get_service
 
 router = APIRouter()
+# More than any history has; a number beyond 64 bits is a bad request, not an error of the server.
+MAX_VERSIONS = 2**31 - 1
 
-Versions = Annotated[int | None, Query(description="The maximum number of versions; all by default.", ge=1)]
+Versions = Annotated[
+    int | None, Query(description="The maximum number of versions; all by default.", ge=1, le=MAX_VERSIONS)
+]
 Before = Annotated[str | None, Query(description="Only commits older than this one.", max_length=64)]
 AllBranches = Annotated[bool, Query(description="Commits of all branches, by time; `branch` is ignored.")]
 IncludeMaintenance = Annotated[bool, Query(description="Also commits of automatic maintenance, which change no row.")]

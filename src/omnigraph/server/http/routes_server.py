@@ -5,6 +5,7 @@ from importlib import metadata
 
 import msgspec
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,12 +23,14 @@ from omnigraph.server.service import get_exchange, get_service
 router = APIRouter()
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", **describe_route(HealthAnswer, is_open=True))
 async def health() -> Response:
     """Return that the server is alive, and its version. Needs no token."""
     return respond_json(_build_health("ok"))
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", **describe_route(ReadyAnswer, is_open=True))
 async def readiness(request: Request) -> Response:
     """Return whether the server accepts requests: 503 while it is shutting down. Needs no token.
@@ -48,7 +51,9 @@ async def readiness(request: Request) -> Response:
 @router.get("/metrics", **describe_route(streams=["text/plain"]))
 async def metrics(request: Request) -> Response:
     """Return the metrics in the Prometheus text format."""
-    return Response(get_service(request).metrics.render(), media_type=CONTENT_TYPE)
+    # In a thread: the text of many routes, graphs and buckets takes milliseconds, in which no request would be served.
+    text = await run_in_threadpool(get_service(request).metrics.render)
+    return Response(text, media_type=CONTENT_TYPE)
 
 
 @router.get("/graphs", **describe_route(GraphsAnswer))

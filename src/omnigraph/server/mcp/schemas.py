@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.json_struct import JsonStruct
-from omnigraph.query.expr import Parameter
+from omnigraph.query.expr import ArrayOf, Parameter, RecordOf, ShapedType
 from omnigraph.schema.arrow import type_from_arrow
 from omnigraph.schema.types import INTEGER_RANGES, EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.schema.values import describe_type
@@ -21,8 +21,30 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 
 def build_parameter_schema(parameter: Parameter) -> JsonSchema:
     """Build the schema of a parameter's value, with a description of what its type accepts."""
+    if isinstance(parameter.type, ArrayOf):
+        records = _build_records_schema(parameter.type)
+        schema = _allow_null(records, is_nullable=parameter.nullable)
+        return {**schema, "description": f"{parameter.type}: a list of records"}
     schema = build_value_schema(parameter.type, is_nullable=parameter.nullable)
     return {**schema, "description": f"{parameter.type}: {describe_type(parameter.type)}"}
+
+
+def _build_records_schema(type_: ArrayOf) -> JsonSchema:
+    record = type_.element
+    # A parameter that is a list of anything else has another type.
+    assert isinstance(record, RecordOf)  # noqa: S101
+    properties = {
+        name: build_value_schema(field_type, is_nullable=name not in record.required)
+        for name, field_type in record.fields
+        if not isinstance(field_type, ShapedType)
+    }
+    items = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name in record.required],
+        "additionalProperties": False,
+    }
+    return {"type": "array", "items": items}
 
 
 def build_value_schema(type_: ValueType, *, is_nullable: bool) -> JsonSchema:
