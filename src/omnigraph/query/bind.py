@@ -4,10 +4,9 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, StageResult, sort_diagnostics
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_mutation import bind_mutation
-from omnigraph.query.bind_output import bind_output
-from omnigraph.query.bind_pattern import bind_match
+from omnigraph.query.bind_stages import ReadBinder
 from omnigraph.query.expr import Expr
-from omnigraph.query.logical_plan import BoundQuery, ReadQuery, prune_columns
+from omnigraph.query.logical_plan import BoundQuery
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scope import declare_params
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -39,7 +38,7 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> StageResult[tuple[BoundQ
             diagnostics.append(Diagnostic("Q002", name.span, message, "give it another name"))
         seen.add(name.text)
         # The parser rejects a read without output, so its error is already reported.
-        if isinstance(query.body, ast.Read) and not query.body.projections:
+        if not _has_output(query.body):
             continue
         result = bind_query(query, catalog)
         diagnostics.extend(result.diagnostics)
@@ -50,36 +49,19 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> StageResult[tuple[BoundQ
 
 def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | None]:
     """Bind one query; the value is None if it has an error, or if a parse error left it without output."""
-    if isinstance(query.body, ast.Read):
-        return _bind_read(query, query.body, catalog)
+    if isinstance(query.body, ast.Read | ast.Union):
+        findings = DiagnosticCollector()
+        params = declare_params(query.params, findings)
+        read = ReadBinder(query, catalog, params, findings).bind_body(query.body)
+        return StageResult(None if findings else read, findings.finalize())
     # Rebuilt for its type: a `StageResult[MutationQuery | None]` is not a `StageResult[BoundQuery | None]`.
     result = bind_mutation(query, catalog)
     return StageResult(result.value, result.diagnostics)
 
 
-def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResult[BoundQuery | None]:
-    findings = DiagnosticCollector()
-    params = declare_params(query.params, findings)
-    matched = bind_match(read.clauses, catalog, params, findings)
-    # Bound even if the pattern has errors: the errors of the output are independent of them.
-    output = bind_output(read, matched.scope, matched.order, findings)
-    if findings or matched.pattern is None or not output.columns:
-        return StageResult(None, findings.finalize())
-    notes = {annotation.name.text: annotation.text for annotation in query.annotations}
-    bound = ReadQuery(
-        name=query.name.text,
-        params=tuple(params.declared.values()),
-        pattern=matched.pattern,
-        output=output.columns,
-        grouping=output.grouping,
-        distinct=read.distinct,
-        rank=output.rank,
-        order=output.order,
-        ties=output.ties,
-        limit=output.limit,
-        offset=output.offset,
-        description=notes.get("description"),
-        instruction=notes.get("instruction"),
-        origin=query.span,
-    )
-    return StageResult(prune_columns(bound), findings.finalize())
+def _has_output(body: ast.Read | ast.Union | tuple[ast.Mutation, ...]) -> bool:
+    """Return whether every read and stage of a body has columns, as it has unless a parse error was reported."""
+    if isinstance(body, tuple):
+        return True
+    reads = body.reads if isinstance(body, ast.Union) else (body,)
+    return all(stage.projections for read in reads for stage in (*read.stages, read))

@@ -14,6 +14,7 @@ from omnigraph.query.scope import (
     Params,
     ReadNameResolver,
     Scope,
+    ValueVariable,
     iter_mentioned_variables,
     iter_names_bound_inside,
     report_unknown_property,
@@ -32,14 +33,23 @@ class BoundMatch:
 
 
 def bind_match(
-    clauses: tuple[ast.Clause, ...], catalog: Catalog, params: Params, findings: DiagnosticCollector
+    clauses: tuple[ast.Clause, ...],
+    catalog: Catalog,
+    params: Params,
+    findings: DiagnosticCollector,
+    outer: Scope | None = None,
+    generated_names: Iterator[str] | None = None,
 ) -> BoundMatch:
-    """Bind a `match` block; all its errors are reported."""
-    drafter = BlockDrafter(catalog, params, findings, _generate_names())
-    return _bind_block(clauses, None, drafter)
+    """Bind a `match` block; all its errors are reported.
+
+    After a stage, `outer` has the variables that the stage names, and `generated_names` go on from those before it.
+    """
+    drafter = BlockDrafter(catalog, params, findings, generated_names or generate_names())
+    return _bind_block(clauses, outer, drafter)
 
 
-def _generate_names() -> Iterator[str]:
+def generate_names() -> Iterator[str]:
+    """Yield names for the variables of one query that have none."""
     return (f"{GENERATED_PREFIX}{number}" for number in count(1))
 
 
@@ -149,8 +159,8 @@ def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -
     if inner.pattern is None:
         return None
     shared = tuple(
-        SharedVariable(variable=name, type=type_)
+        SharedVariable(variable=name, type=type_.type if isinstance(type_, ValueVariable) else type_)
         for name, type_ in outer_types.items()
-        if isinstance(type_, NodeRef | EdgeRef)
+        if isinstance(type_, NodeRef | EdgeRef | ValueVariable)
     )
     return NotExists(shared=shared, pattern=inner.pattern, origin=clause.span)

@@ -9,7 +9,7 @@ from omnigraph.lang.source import Span
 from omnigraph.query.expr import EdgeRef, NodeRef
 from omnigraph.query.infer import HopDraft, TypeInference
 from omnigraph.query.logical_plan import MAX_HOPS, HopDirection
-from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, VariableType
+from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, ValueVariable, VariableType
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 
@@ -92,6 +92,11 @@ class BlockDrafter:
         if self._is_param(variable, bound):
             return variable.name
         outer_type = None if outer is None else outer.find(variable.name)
+        if isinstance(outer_type, ValueVariable):
+            message = f"`${variable.name}` is a value of type {outer_type.type}, not a node"
+            help_ = "compare a property with it, or use another variable"
+            self.findings.add_error("T5", variable.span, message, help_)
+            return self._add_clash(bound)
         if variable.name in bound.edges or isinstance(outer_type, EdgeRef):
             help_ = "give the node variable another name; the ends of an edge are `@src` and `@dst`"
             self.findings.add_error("Q003", variable.span, f"`${variable.name}` is an edge variable, not a node", help_)

@@ -160,7 +160,7 @@ def _resolve_value_type(type_: lit.TypeExpr) -> ValueType | str:
 class Scope:
     """The scope of a block: its variables, and those of its outer blocks.
 
-    `hidden` are names that only inner blocks bind.
+    `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null.
     """
 
     catalog: Catalog
@@ -168,6 +168,9 @@ class Scope:
     variables: Mapping[str, VariableType]
     hidden: frozenset[str] = frozenset()
     outer: "Scope | None" = None
+    optional: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
+    """Names that were bound before a `with` that does not name them."""
 
     # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
@@ -175,6 +178,16 @@ class Scope:
         if name in self.variables:
             return self.variables[name]
         return None if self.outer is None else self.outer.find(name)
+
+    def is_dropped(self, name: str) -> bool:
+        """Return whether a name was bound before a stage that does not name it."""
+        return name in self.dropped or (self.outer is not None and self.outer.is_dropped(name))
+
+    def is_nullable(self, name: str) -> bool:
+        """Return whether a variable may be null, because an optional block of this or an outer block binds it."""
+        if name in self.variables:
+            return name in self.optional
+        return self.outer is not None and self.outer.is_nullable(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -240,7 +253,8 @@ class ReadNameResolver:
         name = node.name.text
         allowed = NODE_IDS if isinstance(type_, NodeRef) else EDGE_IDS
         if name in allowed:
-            return Identity(variable=node.variable.name, part=MetaColumn(name), origin=node.span)
+            nullable = self.scope.is_nullable(node.variable.name)
+            return Identity(variable=node.variable.name, part=MetaColumn(name), nullable=nullable, origin=node.span)
         # The span of the name does not include the `@`.
         span = Span(node.name.span.start - 1, node.name.span.end)
         if name in ("src", "dst"):
@@ -259,7 +273,8 @@ class ReadNameResolver:
             report_unknown_property(node.name, declared, self.findings)
             return None
         variable = node.variable.name
-        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=prop.nullable, origin=node.span)
+        nullable = prop.nullable or self.scope.is_nullable(variable)
+        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=nullable, origin=node.span)
 
     def _reject_bare_name(self, node: ast.BareName) -> Expr | None:
         # Unlike a mutation, a read has no current row whose property it could be.
@@ -285,6 +300,8 @@ class ReadNameResolver:
     def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.hidden:
             return "it is bound only inside a `not` block, and is not visible outside it"
+        if self.scope.is_dropped(name):
+            return f"`with` ends the variables that it does not name: write `with {{ ${name}, … }}`"
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
         return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
@@ -295,7 +312,8 @@ def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable)
     properties = scope.get_type(type_).properties
     included = (p for p in properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
     fields = (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in included)
-    return Entity(variable=name, type=type_, fields=tuple(fields), origin=node.span)
+    nullable = scope.is_nullable(name)
+    return Entity(variable=name, type=type_, fields=tuple(fields), nullable=nullable, origin=node.span)
 
 
 def report_unknown_property(name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2") -> None:
