@@ -340,6 +340,8 @@ class _OrderBinder:
         # First a property that was written without its variable, then a misspelled alias.
         names = self.binder.names
         if isinstance(names, ReadNameResolver):
+            if names.scope.find(name) is not None:
+                return f"did you mean `${name}`?"
             for variable in names.scope.names:
                 type_ = names.scope.find(variable)
                 if type_ is None or isinstance(type_, BrokenType | ValueVariable):

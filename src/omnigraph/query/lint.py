@@ -24,7 +24,7 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery
+from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, iter_stages
 from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import join_words
@@ -48,11 +48,30 @@ def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog
         warnings.extend(_find_glued_signs(query))
     for plan in bound:
         if isinstance(plan, ReadQuery):
-            warnings.extend(_find_cross_products(plan.pattern, ()))
+            for stage in iter_stages(plan):
+                warnings.extend(_find_cross_products(stage.pattern, _list_joined(stage)))
         else:
             warnings.extend(_find_unapplied_defaults(plan, catalog))
         warnings.extend(_find_unindexed(plan, catalog))
     return sort_diagnostics(warnings)
+
+
+def _list_reads(query: ast.Query) -> tuple[ast.Read | ast.Stage, ...]:
+    """Return the reads of a query with their stages, in source order; none for a mutation."""
+    if isinstance(query.body, tuple):
+        return ()
+    reads = query.body.reads if isinstance(query.body, ast.Union) else (query.body,)
+    return tuple(stage for read in reads for stage in (*read.stages, read))
+
+
+def _list_joined(stage: ReadQuery) -> tuple[str, ...]:
+    """Return the variables from an earlier stage that a pattern should be connected with.
+
+    A stage without a group key is one row: what it is paired with stays as it is.
+    """
+    source = stage.source
+    is_single = isinstance(source, ReadQuery) and source.grouping is not None and not source.grouping.keys
+    return () if is_single else tuple(each.variable for each in stage.inputs)
 
 
 # --- L201 ----------------------------------------------------------------------------------------
@@ -63,7 +82,7 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
 
     Only a file that inserts a type is expected to update it. A vector embedded from a text needs no update.
     """
-    statements = [s for query in file.queries if not isinstance(query.body, ast.Read) for s in query.body]
+    statements = [s for query in file.queries if isinstance(query.body, tuple) for s in query.body]
     updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
     # Reversed, so that the first insert of a type wins: the warning is at its name.
     inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}
@@ -83,7 +102,7 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
 
 
 def _find_missing_params(query: ast.Query) -> Iterator[Diagnostic]:
-    if not isinstance(query.body, ast.Read) and not query.params:
+    if isinstance(query.body, tuple) and not query.params:
         message = f"mutation `{query.name.text}` has no parameters: it does the same each time"
         yield Diagnostic("L202", query.name.span, message, f"declare what changes: `{query.name.text}($name: Type)`")
 
@@ -149,7 +168,9 @@ def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     """
     match plan:
         case ReadQuery():
-            yield from _find_unindexed_in_pattern(plan.pattern, {}, catalog)
+            for stage in iter_stages(plan):
+                inputs: dict[str, EntityType] = {e.variable: e.entity for e in stage.inputs if e.entity is not None}
+                yield from _find_unindexed_in_pattern(stage.pattern, inputs, catalog)
         case MutationQuery():
             for statement in plan.statements:
                 if isinstance(statement, Update | Delete):
@@ -238,10 +259,11 @@ def _has_index(declared: AnyType, name: str) -> bool:
 
 
 def _find_null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
-    if isinstance(query.body, ast.Read):
-        yield from _find_null_in_clauses(query.body.clauses)
-        return
-    for statement in query.body:
+    for read in _list_reads(query):
+        yield from _find_null_in_clauses(read.clauses)
+        if read.having is not None:
+            yield from _find_null_in_predicate(read.having)
+    for statement in query.body if isinstance(query.body, tuple) else ():
         if not isinstance(statement, ast.Insert):
             yield from _find_null_in_predicate(statement.where)
 
@@ -281,9 +303,8 @@ def _is_null(expr: ast.Expr) -> bool:
 
 def _find_glued_signs(query: ast.Query) -> Iterator[Diagnostic]:
     """Find `$p.age -1` among the columns of a read, which looks like two columns and subtracts."""
-    if not isinstance(query.body, ast.Read):
-        return
-    parts = (part for projection in query.body.projections for part in walk(projection.value))
+    projections = (projection for read in _list_reads(query) for projection in read.projections)
+    parts = (part for projection in projections for part in walk(projection.value))
     for part in parts:
         if not isinstance(part, ast.Arithmetic) or part.op is not ast.ArithmeticOp.SUBTRACT:
             continue
