@@ -64,4 +64,4 @@ def _has_output(body: ast.Read | ast.Union | tuple[ast.Mutation, ...]) -> bool:
     if isinstance(body, tuple):
         return True
     reads = body.reads if isinstance(body, ast.Union) else (body,)
-    return all(stage.projections for read in reads for stage in (*read.stages, read))
+    return all(part.projections for read in reads for part in read.parts)

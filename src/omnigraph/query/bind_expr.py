@@ -108,6 +108,10 @@ class ExprBinder:
                     )
                     return None
                 return constant
+            case ast.AllProperties():
+                message = f"`{print_expr(node)}` is several columns, not a value"
+                self.findings.add_error("T8", node.span, message, "write it as a column of its own in `return`")
+                return None
             case ast.Star():
                 self.findings.add_error("T8", node.span, "`*` represents rows", "count them with `count(*)`")
                 return None

@@ -45,7 +45,7 @@ class ReadBinder:
     def _bind_read(self, read: ast.Read) -> ReadQuery | None:
         source: ReadQuery | None = None
         scope: Scope | None = None
-        for stage in (*read.stages, read):
+        for stage in read.parts:
             matched = bind_match(stage.clauses, self.catalog, self.params, self.findings, scope, self.generated_names)
             inputs = () if scope is None else tuple(scope.variables)
             # Bound even if the pattern has errors: the errors of the output are independent of them.
@@ -145,14 +145,16 @@ class ReadBinder:
         for index, name in enumerate(first):
             values = [read.output[index].value for read in reads]
             type_ = _unify([value.type for value in values])
-            node = union.reads[-1].projections[min(index, len(union.reads[-1].projections) - 1)]
+            # `$v.*` is one projection for several columns.
+            written = union.reads[-1].projections
+            place = written[min(index, len(written) - 1)].span
             if type_ is None:
                 shown = join_words([f"{value.type}" for value in values])
                 message = f"the columns `{name}` of a union have no common type: {shown}"
-                self.findings.add_error("T27", node.span, message, "convert them with `to_string` or `to_float`")
+                self.findings.add_error("T27", place, message, "convert them with `to_string` or `to_float`")
             elif is_set and not isinstance(type_, NodeRef | EdgeRef) and not _is_comparable(type_):
                 message = f"`{name}` is {type_}, which can't be compared, so it can't be used with `union`"
-                self.findings.add_error("T8", node.span, message, "write `union all`, which keeps equal rows")
+                self.findings.add_error("T8", place, message, "write `union all`, which keeps equal rows")
             else:
                 nullable = any(value.nullable for value in values)
                 united.append(StageVariable(variable=name, type=type_, nullable=nullable))

@@ -61,7 +61,7 @@ def _list_reads(query: ast.Query) -> tuple[ast.Read | ast.Stage, ...]:
     if isinstance(query.body, tuple):
         return ()
     reads = query.body.reads if isinstance(query.body, ast.Union) else (query.body,)
-    return tuple(stage for read in reads for stage in (*read.stages, read))
+    return tuple(part for read in reads for part in read.parts)
 
 
 def _list_joined(stage: ReadQuery) -> tuple[str, ...]:

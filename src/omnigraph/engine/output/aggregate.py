@@ -32,7 +32,7 @@ from omnigraph.engine.output.projection import Frame, FrameValues, normalize_zer
 from omnigraph.engine.output.sort_keys import compute_sort_keys
 from omnigraph.engine.predicate_eval import evaluate_over
 from omnigraph.errors import QueryError
-from omnigraph.query.expr import Aggregate, AggregateFunction, Expr, Prop
+from omnigraph.query.expr import Aggregate, AggregateFunction, Expr, Prop, Window
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import Grouping
 from omnigraph.schema.types import Scalar
@@ -54,7 +54,9 @@ def group(frame: Frame, grouping: Grouping) -> Frame:
     groups = group_rows(frame, grouping.keys)
     if not grouping.keys:
         groups = Groups(groups.row_groups, 1, groups.first)
-    aggregates = {aggregate: compute_aggregate(frame, groups, aggregate) for aggregate in grouping.aggregates}
+    aggregates: dict[Aggregate | Window, pa.Array] = {
+        aggregate: compute_aggregate(frame, groups, aggregate) for aggregate in grouping.aggregates
+    }
     # Without keys only aggregates of the one row are read, and there may be no match whose columns it could have.
     columns = _take_group_columns(frame.bindings, groups) if grouping.keys else {}
     bindings = Bindings(columns, groups.count)

@@ -74,7 +74,8 @@ def _shift_to_origin(numbers: GroupedNumbers) -> Floats:
     values = numbers.values
     if values.dtype == np.float64:
         return values.astype(np.float64, copy=False)
-    lowest = np.full(numbers.count, np.iinfo(values.dtype).max, values.dtype)
+    highest = 2**64 - 1 if values.dtype == np.uint64 else 2**63 - 1
+    lowest = np.full(numbers.count, highest, values.dtype)
     np.minimum.at(lowest, numbers.groups, values)
     # The distance of two 64-bit integers always fits into 64 bits without a sign.
     return (values.astype(np.uint64) - lowest[numbers.groups].astype(np.uint64)).astype(np.float64)

@@ -23,10 +23,10 @@ _MAX_VALUES = 2**31 - 1
 def sort_collected(frame: Frame, aggregate: Aggregate, argument: Expr) -> Rows:
     """Return all rows of a frame in the order in which a `collect` lists their values."""
     if aggregate.distinct:
-        # A whole node or edge has the order of its id.
-        is_entity = isinstance(argument, Entity)
-        key = Identity(variable=argument.variable, origin=argument.origin) if is_entity else argument
-        return sort_rows(frame, [SortKey(key)], None)
+        if isinstance(argument, Entity):
+            # A whole node or edge has the order of its id.
+            argument = Identity(variable=argument.variable, nullable=argument.nullable, origin=argument.origin)
+        return sort_rows(frame, [SortKey(argument)], None)
     keys = [SortKey(term.value, term.descending) for term in aggregate.order]
     return sort_rows(frame, [*keys, *map(SortKey, aggregate.ties)], None)
 

@@ -153,7 +153,8 @@ def _find_counted(walk: _SortedRows, aggregate: Aggregate) -> NDArray[np.bool_]:
 
 def _count(walk: _SortedRows, is_counted: NDArray[np.bool_]) -> Ints:
     sums = np.cumsum(is_counted, dtype=np.int64)
-    return sums - np.append(0, sums)[walk.starts]
+    counts: Ints = sums - np.append(0, sums)[walk.starts]
+    return counts
 
 
 def _sum(
