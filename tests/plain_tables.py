@@ -106,7 +106,6 @@ class PlainReading:
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         return ExecutionContext.take_values(cast("ExecutionContext", self), type_name, column, at)
 
-
     def take_at(self, type_name: str, column: str, at: pa.Array) -> pa.Array:
         return ExecutionContext.take_at(cast("ExecutionContext", self), type_name, column, at)
 

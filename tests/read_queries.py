@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from read_stage_queries import write_stages
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
 
 T = TypeVar("T")
@@ -82,6 +83,12 @@ def random_triple(chance: Random, queries: int = 6, most_nodes: int = 7, most_ed
     return Triple(world, [_Writer(chance, world).query() for _ in range(queries)])
 
 
+def random_stage_triple(chance: Random, queries: int = 6, most_nodes: int = 6, most_edges: int = 9) -> Triple:
+    """A graph with some queries that have stages, unions, windows and the like."""
+    world = random_world(chance, most_nodes, most_edges)
+    return Triple(world, [_Writer(chance, world).staged_query() for _ in range(queries)])
+
+
 def triples() -> st.SearchStrategy[Triple]:
     """The same as a strategy, which finds a small one that fails."""
     return st.randoms(use_true_random=False).map(random_triple)
@@ -144,6 +151,13 @@ class _Writer:
         body = "\n    ".join(clauses)
         text = f"query q({', '.join(self.declared)}) {{\n  match {{\n    {body}\n  }}\n  {tail}\n}}\n"
         return Asked(text, self.params)
+
+    def staged_query(self) -> Asked:
+        body = write_stages(self)
+        return Asked(f"query q({', '.join(self.declared)}) {{\n  {body}\n}}\n", self.params)
+
+    def new_scope(self) -> _Scope:
+        return _Scope()
 
     # --- match ---------------------------------------------------------------------------------------
 

@@ -35,8 +35,6 @@ _ARGUMENT_TYPES = {
     AggregateFunction.MIN: _SCALARS,
     AggregateFunction.MAX: _SCALARS,
     AggregateFunction.COUNT: "values that compare",
-    AggregateFunction.ANY: "a condition",
-    AggregateFunction.ALL: "a condition",
     AggregateFunction.COLLECT: "values that compare",
 }
 
@@ -101,6 +99,9 @@ class AggregateBinder:
             message = f"{what} has no meaning: `*` represents rows"
             self.findings.add_error("T8", node.span, message, "count rows with `count(*)`")
             return None
+        if fold in (AggregateFunction.ANY, AggregateFunction.ALL):
+            # A condition may be a text search, which is no value of its own.
+            return self.bind_condition(node)
         argument = self.bind(node, CallContext.AGGREGATE)
         if argument is None:
             return None

@@ -302,13 +302,15 @@ class _OrderBinder:
     def bind_partition(self, node: ast.Expr) -> Expr | None:
         """Bind one of the values of `limit … per { … }`."""
         value = self._name_aliases(CallContext.ORDER).bind_value(node, CallContext.ORDER)
+        if isinstance(value, Entity):
+            # A whole node or edge is compared by its id.
+            value = Identity(variable=value.variable, nullable=value.nullable, origin=value.origin)
         if value is None or not self._is_available(value, node):
             return None
         if isinstance(value, Nearest | Bm25 | Rrf):
             self._report("T18", node, "a rank function can't be used in `per`")
             return None
-        is_comparable = isinstance(value, Entity) or (not isinstance(value.type, ShapedType) and is_scalar(value.type))
-        if not is_comparable:
+        if isinstance(value.type, ShapedType) or not is_scalar(value.type):
             text = print_expr(node)
             message = f"`{text}` is {value.type}, which can't be compared, so it can't be used in `per`"
             self._report("T8", node, message)

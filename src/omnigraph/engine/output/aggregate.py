@@ -212,9 +212,8 @@ class _Aggregator:
             result, is_missing = compute_percentiles(numbers, counts, fraction), counts == 0
         else:
             # A sample of one value has no spread.
-            result, is_missing = compute_variances(numbers, counts), counts < 2
-            if aggregate.fold is AggregateFunction.STDDEV:
-                result = np.sqrt(result)
+            is_root = aggregate.fold is AggregateFunction.STDDEV
+            result, is_missing = compute_variances(numbers, counts, is_root=is_root), counts < 2
         budget.release(nbytes)
         _check_finite(aggregate, result[~is_missing])
         return pa.array(result, mask=is_missing)

@@ -44,26 +44,35 @@ class GroupedNumbers:
         return self.multiplicity is None or float(self.multiplicity.sum(dtype=np.float64)) < _MAX_COUNT
 
 
-def compute_variances(numbers: GroupedNumbers, counts: Ints) -> Floats:
-    """Return the sample variance of each group; NaN where it has fewer than two values, infinite where it overflows.
+def compute_variances(numbers: GroupedNumbers, counts: Ints, *, is_root: bool) -> Floats:
+    """Return the sample variance of each group, or its root; NaN for fewer than two values, infinite if too large.
 
-    Distances from the mean are squared and summed exactly, so no digits cancel, whatever the size of the values.
+    Distances from the mean are squared and summed exactly, so no digits cancel, whatever the size of the values. They
+    are scaled by powers of two on the way, so that no square overflows.
     """
     groups, size, times = numbers.groups, numbers.count, numbers.multiplicity
-    values = _shift_to_origin(numbers)
+    values, exponents = _scale_by_group(_shift_to_origin(numbers), groups, size)
     divisors = np.maximum(counts, 1)
     means = sum_floats(groups, size, values, times, numbers.budget).average(divisors)
-    with np.errstate(over="ignore", invalid="ignore"):
-        distances = values - means[groups]
-        squares = distances * distances
-    if not np.all(np.isfinite(squares)):
-        return np.full(size, np.inf)
-    total = sum_floats(groups, size, squares, times, numbers.budget).to_float64()
+    distances, inner_exponents = _scale_by_group(values - means[groups], groups, size)
+    total = sum_floats(groups, size, distances * distances, times, numbers.budget).to_float64()
     # The mean is rounded: the sum of the distances tells by how much.
     rest = sum_floats(groups, size, distances, times, numbers.budget).to_float64()
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        variances = np.maximum(total - rest * rest / divisors, 0.0) / (counts - 1)
-    return np.where(counts > 1, variances, np.nan)
+    variances = np.maximum(total - rest * rest / divisors, 0.0) / np.maximum(counts - 1, 1)
+    scale = exponents + inner_exponents
+    with np.errstate(over="ignore", under="ignore"):
+        result = np.ldexp(np.sqrt(variances), scale) if is_root else np.ldexp(variances, 2 * scale)
+    return np.where(counts > 1, result, np.nan)
+
+
+def _scale_by_group(values: Floats, groups: Ints, count: int) -> tuple[Floats, Ints]:
+    """Return the values divided by a power of two, so that all are below 1, and its exponent for each group."""
+    exponents = np.zeros(count, np.int64)
+    is_used = values != 0
+    # Filled first, because the exponents of small values are negative.
+    exponents[groups[is_used]] = np.iinfo(np.int64).min
+    np.maximum.at(exponents, groups[is_used], np.frexp(values[is_used])[1].astype(np.int64))
+    return np.ldexp(values, -exponents[groups]), exponents
 
 
 def _shift_to_origin(numbers: GroupedNumbers) -> Floats:
