@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from block_queries import Blocks
 from read_stage_queries import write_stages
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
 
@@ -116,7 +117,8 @@ class _Writer:
         self.random, self.world = random, world
         self.declared: list[str] = []
         self.params: dict[str, Any] = {}
-        self.fresh = iter(f"$v{number}" for number in range(1, 100))
+        self.fresh = iter(f"$v{number}" for number in range(1, 1000))
+        self.blocks = Blocks(self)
 
     # --- choices -----------------------------------------------------------------------------------
 
@@ -144,8 +146,14 @@ class _Writer:
         clauses += [self.predicate(scope) for _ in range(self.pick((0, 0, 0, 0, 0, 1, 1, 2)))]
         if self.chance(3):
             clauses += self.not_block(scope, depth=1)
+        is_with_blocks = self.chance(2)
+        if is_with_blocks:
+            clauses += self.blocks.clauses(scope)
         if self.chance(3):
             self.random.shuffle(clauses)
+        if is_with_blocks:
+            # Their order counts, and so does that a variable is bound before a block names it.
+            clauses += self.blocks.optionals(scope)
         kind = self.pick((self.plain, self.plain, self.grouped, self.grouped, self.distinct, self.ranked))
         tail = kind(scope)
         body = "\n    ".join(clauses)
@@ -155,9 +163,6 @@ class _Writer:
     def staged_query(self) -> Asked:
         body = write_stages(self)
         return Asked(f"query q({', '.join(self.declared)}) {{\n  {body}\n}}\n", self.params)
-
-    def new_scope(self) -> _Scope:
-        return _Scope()
 
     # --- match ---------------------------------------------------------------------------------------
 
@@ -178,6 +183,9 @@ class _Writer:
         scope.nodes |= own.nodes
         scope.edges |= own.edges
         return clauses + ([self.comparison(scope)] if self.chance(2) else [])
+
+    def new_scope(self, nodes: dict[str, TypeSpec]) -> _Scope:
+        return _Scope(dict(nodes))
 
     def new_node(self, scope: _Scope, spec: TypeSpec) -> str:
         name = next(self.fresh)
@@ -371,9 +379,14 @@ class _Writer:
     # --- return ----------------------------------------------------------------------------------------
 
     def plain(self, scope: _Scope) -> str:
-        columns = self.columns([self.any_value(scope) for _ in self.times(1, 4)])
+        shown = [self.any_value(scope) for _ in self.times(1, 4)]
+        blocks = [block for _ in self.times(0, 2) if self.chance(3) and (block := self.blocks.column(scope))]
+        columns = self.columns([*shown, *blocks, *(value for value, _ in self.blocks.values if self.chance(2))])
         keys = [f"{value}{self.direction()}" for value in self.scalars(scope) if self.chance(2)][:2]
-        aliases = [f"c{place}" for place, value in columns if "." in value and not _is_list(value)]
+        keys += [
+            f"{value}{self.direction()}" for value, is_scalar in self.blocks.values if is_scalar and self.chance(3)
+        ]
+        aliases = [f"c{place}" for place, value in columns if "." in value and not _is_list(value) and "{" not in value]
         if aliases and self.chance(4):
             keys.append(self.pick(aliases) + self.direction())
         return f"return {{ {_shown(columns)} }} {_order(keys)} {self.page(bool(keys))}"
@@ -398,8 +411,9 @@ class _Writer:
 
     def ranked(self, scope: _Scope) -> str:
         """An order by a rank function, where some node has a text or a vector."""
-        ranks = [f"bm25({v}.x, {literal(self.words())})" for v, n in self.properties(scope, "x") if v in scope.nodes]
-        vectors = [(v, n) for v, n in self.properties(scope, "v") if v in scope.nodes]
+        nodes = scope.nodes.keys() - self.blocks.optional.keys()
+        ranks = [f"bm25({v}.x, {literal(self.words())})" for v, n in self.properties(scope, "x") if v in nodes]
+        vectors = [(v, n) for v, n in self.properties(scope, "v") if v in nodes]
         ranks += [f"nearest({v}.v, {literal(self.pick(VECTORS))})" for v, _ in vectors]
         if not ranks:
             return self.plain(scope)

@@ -34,7 +34,7 @@ class Writer(Protocol):
 
     def times(self, least: int, most: int) -> range: ...
 
-    def new_scope(self) -> Any: ...
+    def new_scope(self, nodes: dict[str, TypeSpec]) -> Any: ...
 
     def pattern(self, scope: Any) -> list[str]: ...
 
@@ -78,7 +78,7 @@ class StageWriter:
 
     def read(self) -> str:
         w = self.writer
-        scope, values = w.new_scope(), Values()
+        scope, values = w.new_scope({}), Values()
         parts = [self.match(scope, values, is_first=True)]
         for _ in range(w.pick((0, 1, 1, 2))):
             written, scope, values = self.stage(scope, values)
@@ -102,7 +102,7 @@ class StageWriter:
 
     def stage(self, scope: Any, values: Values) -> tuple[str, Any, Values]:
         w = self.writer
-        after, kept = w.new_scope(), Values()
+        after, kept = w.new_scope({}), Values()
         names = [name for name in scope.all if w.chance(2)] or [w.pick(list(scope.all) or ["$v1"])]
         names = [name for name in names if name in scope.all]
         for name in names:
@@ -261,7 +261,7 @@ class StageWriter:
 
     def union_read(self, families: Sequence[str]) -> str:
         w = self.writer
-        scope = w.new_scope()
+        scope = w.new_scope({})
         clauses = w.pattern(scope)
         columns = [f"{self.of_family(scope, family)} as c{place}" for place, family in enumerate(families)]
         return f"match {{ {'; '.join(clauses)} }} return {{ {', '.join(columns)} }}"

@@ -48,6 +48,7 @@ from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
+from reference_blocks import add_blocks
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 from reference_stages import best_of_each, fold, start_rows, windows_of
@@ -166,7 +167,7 @@ class _Reader:
 
         A condition is tested as soon as the last of its variables is bound.
         """
-        own = list(pattern.types.items())
+        own = list(pattern.own_types.items())
         conditions = list(self._conditions(pattern))
         known = set(outside)
         stages = [self._decidable(conditions, known)]
@@ -181,17 +182,13 @@ class _Reader:
             if not all(holds(match) for holds in stages[bound]):
                 return
             if bound == len(own):
-                if not any(self._has_match(block.pattern, match) for block in pattern.absent):
-                    yield match
+                yield from add_blocks(self, pattern, match, conditions)
                 return
             name, type_ = own[bound]
             for record in self.graph.records(type_):
                 yield from extend({**match, name: record}, bound + 1)
 
         yield from extend(outside, 0)
-
-    def _has_match(self, pattern: Pattern, outside: Match) -> bool:
-        return next(self.matches(pattern, outside), None) is not None
 
     def _conditions(self, pattern: Pattern) -> Iterator[tuple[set[str], Callable[[Match], bool]]]:
         """Each condition with the variables that it reads."""
@@ -258,6 +255,10 @@ class _Reader:
                 return self.params[expr.name]
             case Now():
                 return NOW
+            case ValueRef():
+                return match[expr.variable]
+            case Prop() | Identity() | Entity() if match[expr.variable] is None:
+                return None  # an optional block without a match
             case Prop():
                 return match[expr.variable].get(expr.name)
             case Identity():

@@ -93,9 +93,13 @@ def _has(stored: Sequence[str], phrase: Sequence[str]) -> bool:
 
 
 def _is_near(asked: str, stored: str, edits: int | None) -> bool:
-    """Near as they are written, or their stems are; the length of the asked word as it is written decides how near."""
-    allowed = edits if edits is not None else 0 if len(asked) <= 2 else 1 if len(asked) <= 5 else 2
-    return min(edit_distance(asked, stored), edit_distance(_stem(asked), _stem(stored))) <= allowed
+    """Near as they are written, or their stems are; the length of the form that is compared decides how near."""
+    pairs = [(asked, stored), (_stem(asked), _stem(stored))]
+    return any(edit_distance(one, other) <= (_allowed(one) if edits is None else edits) for one, other in pairs)
+
+
+def _allowed(form: str) -> int:
+    return 0 if len(form) <= 2 else 1 if len(form) <= 5 else 2
 
 
 @cache

@@ -175,12 +175,14 @@ def naive_match(mode: TextMode, text: str | None, query: str, edits: int | None 
         # Every second part stands between two quotes, unless the last quote is alone.
         phrases = [naive_stems(part) for part in (parts[1::2] if len(parts) % 2 else parts[1:-1:2])]
         return bool(asked) and all(stem in stored for stem in asked) and all(has_run(stored, p) for p in phrases)
-    return any(
-        min(naive_distance(word, other), naive_distance(naive_stem(word), naive_stem(other)))
-        <= (edits if edits is not None else 0 if len(word) <= 2 else 1 if len(word) <= 5 else 2)
-        for word in naive_words(query)
-        for other in naive_words(text)
-    )
+    forms = [(word, other) for word in naive_words(query) for other in naive_words(text)]
+    forms += [(naive_stem(word), naive_stem(other)) for word, other in forms]
+    return any(naive_distance(one, other) <= (naive_edits(one) if edits is None else edits) for one, other in forms)
+
+
+def naive_edits(form: str) -> int:
+    """How far another form may be, by default."""
+    return 0 if len(form) <= 2 else 1 if len(form) <= 5 else 2
 
 
 def has_run(stored: Sequence[str], run: Sequence[str]) -> bool:

@@ -8,7 +8,6 @@ from unittest.mock import patch
 import pytest
 
 from omnigraph.engine.physical_plan import (
-    AntiJoin,
     Check,
     Close,
     Compact,
@@ -21,6 +20,7 @@ from omnigraph.engine.physical_plan import (
     PhysicalPlan,
     Product,
     Scan,
+    SemiJoin,
     Step,
     SubtreeDirection,
 )
@@ -101,7 +101,7 @@ def test_a_predicate_is_asked_as_soon_as_its_variables_are_bound(solver: Solver)
 def test_a_block_is_asked_as_soon_as_its_variables_are_bound(solver: Solver) -> None:
     plan = planned(solver, f"$a: User {KEY} $a knows $b $b knows $c not {{ $a likes $b }}", "$a, $b, $c")
 
-    assert kinds(plan) == [Scan, Expand, AntiJoin, Expand]
+    assert kinds(plan) == [Scan, Expand, SemiJoin, Expand]
 
 
 def test_a_variable_of_one_row_is_bound_before_many_neighbours_are_listed(solver: Solver) -> None:
@@ -187,7 +187,7 @@ def test_every_match_is_a_row_when_nothing_is_grouped(solver: Solver) -> None:
 def test_what_a_block_needs_of_one_variable_hangs_on_it(solver: Solver) -> None:
     plan = planned(solver, "$a: User not { $a knows $b $b.age > 1 }", "count(*) as n")
 
-    (block,) = scanned(plan.steps[0]).absent
+    (block,) = scanned(plan.steps[0]).blocks
     assert [type(step) for step in block.steps] == [Check, Compact]
 
 

@@ -84,6 +84,9 @@ def test_an_edit_distance_edits_no_letter_twice(word: str, other: str, edits: in
         ("rgahp", "graph", None, False),  # two edits in a word of five letters
         ("rgahp", "graph", 2, True),
         ("rgahps", "graphs", None, True),  # six letters
+        ("elefant", "self denial", None, False),  # its stem has four letters
+        ("hapiness", "a hip", None, False),
+        ("hapiness", "happiness", None, True),
         ("ca", "abc", 2, False),
         ("ca", "abc", 3, True),
     ],

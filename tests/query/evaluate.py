@@ -169,7 +169,7 @@ def _holds(pattern: Pattern, graph: Graph, params: Mapping[str, Any] | None, row
     return (
         all(_hop_holds(hop, graph, row) for hop in pattern.hops)
         and all(evaluate(f, row, params) is True for f in filters)
-        and not any(matches(block.pattern, graph, params, row) for block in pattern.absent)
+        and not any(matches(block.pattern, graph, params, row) for block in pattern.blocks)
     )
 
 

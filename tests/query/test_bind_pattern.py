@@ -61,29 +61,29 @@ def test_a_product_is_allowed() -> None:
 
 
 def test_a_block_binds_its_own_variables_and_shares_the_others() -> None:
-    (block,) = matching("$p: Person not { $p worksAt $c $c.founded > $p.age }").pattern.absent
+    (block,) = matching("$p: Person not { $p worksAt $c $c.founded > $p.age }").pattern.blocks
 
     assert block.shared == (SharedVariable(variable="p", type=NodeRef("Person")),)
     assert [node.variable for node in block.pattern.nodes] == ["c"]
 
 
 def test_what_a_block_says_about_a_shared_variable_is_a_filter_of_the_block() -> None:
-    (block,) = matching('$p: Person not { $p: Person { name: "Ann" } }').pattern.absent
+    (block,) = matching('$p: Person not { $p: Person { name: "Ann" } }').pattern.blocks
 
     assert block.pattern.nodes == ()
     assert len(block.pattern.filters) == 1
 
 
 def test_a_block_passes_on_what_only_a_block_inside_it_shares() -> None:
-    (block,) = matching("$p: Person not { $c: Company not { $p worksAt $c } }").pattern.absent
+    (block,) = matching("$p: Person not { $c: Company not { $p worksAt $c } }").pattern.blocks
 
     assert [shared.variable for shared in block.shared] == ["p"]
-    (inner,) = block.pattern.absent
+    (inner,) = block.pattern.blocks
     assert {shared.variable for shared in inner.shared} == {"p", "c"}
 
 
 def test_a_block_may_share_an_edge_variable() -> None:
-    (block,) = matching("$p $e:knows $q not { $r: Person $r.born = $e.since }").pattern.absent
+    (block,) = matching("$p $e:knows $q not { $r: Person $r.born = $e.since }").pattern.blocks
 
     assert block.shared == (SharedVariable(variable="e", type=EdgeRef("Knows", "Person", "Person")),)
 
@@ -101,7 +101,7 @@ def test_a_block_may_share_an_edge_variable() -> None:
     ],
 )
 def test_a_block_shares_what_its_predicates_mention(predicate: str) -> None:
-    (block,) = matching(f"$p: Person not {{ $q: Person {predicate} }}").pattern.absent
+    (block,) = matching(f"$p: Person not {{ $q: Person {predicate} }}").pattern.blocks
 
     assert [shared.variable for shared in block.shared] == ["p"]
 
@@ -111,7 +111,7 @@ def test_a_block_does_not_decide_types_outside() -> None:
 
 
 def test_types_outside_decide_directions_inside() -> None:
-    (block,) = matching("$c: Company not { $c worksAt $p }").pattern.absent
+    (block,) = matching("$c: Company not { $c worksAt $p }").pattern.blocks
 
     assert block.pattern.hops[0].direction is HopDirection.IN
 
@@ -134,7 +134,7 @@ def test_a_block_must_share_a_variable_with_its_outside(clauses: str, expected: 
 def test_a_variable_of_a_block_is_explained_when_used_outside() -> None:
     found = only_finding("query q() { match { $p: Person not { $p knows $f } } return { $f.name } }")
 
-    assert found.help == "it is bound only inside a `not` block, and is not visible outside it"
+    assert found.help == "it is bound only inside a block, and is not visible outside it"
 
 
 # --- names ---------------------------------------------------------------------------------------

@@ -21,11 +21,11 @@ from omnigraph.query.expr import (
     Prop,
 )
 from omnigraph.query.logical_plan import (
+    Exists,
     Grouping,
     Hop,
     HopDirection,
     NodeBinding,
-    NotExists,
     OrderTerm,
     OutputColumn,
     Pattern,
@@ -100,13 +100,18 @@ REFUSED: dict[str, Callable[[], object]] = {
     ),
     "an unbound variable in a filter": lambda: read(Pattern(nodes=(node("p"),), filters=(is_three("x"),))),
     "an unbound variable in a column": lambda: read(output=(OutputColumn(name="a", value=prop("x", "a")),)),
-    "a block that shares nothing": lambda: NotExists(shared=(), pattern=Pattern(nodes=(node("q"),)), origin=HERE),
-    "a block that binds again": lambda: NotExists(shared=SHARES_P, pattern=Pattern(nodes=(node("p"),)), origin=HERE),
+    "a block that shares nothing": lambda: Exists(
+        negated=True, shared=(), pattern=Pattern(nodes=(node("q"),)), origin=HERE
+    ),
+    "a block that binds again": lambda: Exists(
+        negated=True, shared=SHARES_P, pattern=Pattern(nodes=(node("p"),)), origin=HERE
+    ),
     "a block that shares what is not there": lambda: read(
         Pattern(
             nodes=(node("p"),),
-            absent=(
-                NotExists(
+            blocks=(
+                Exists(
+                    negated=True,
                     shared=(SharedVariable(variable="x", type=PERSON),),
                     pattern=Pattern(nodes=(), filters=(is_three("x"),)),
                     origin=HERE,
@@ -172,24 +177,27 @@ def test_distinct_nodes_may_be_ordered_by_their_id() -> None:
 
 
 def test_predicates_are_found_at_every_depth() -> None:
-    inner = NotExists(shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "d"),)), origin=HERE)
-    block = NotExists(
+    inner = Exists(negated=True, shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "d"),)), origin=HERE)
+    block = Exists(
+        negated=True,
         shared=SHARES_P,
-        pattern=Pattern(nodes=(node("q", PERSON, is_three("q", "c")),), absent=(inner,)),
+        pattern=Pattern(nodes=(node("q", PERSON, is_three("q", "c")),), blocks=(inner,)),
         origin=HERE,
     )
     nodes = (node("p", PERSON, is_three("p", "a")),)
 
-    found = iter_predicates(Pattern(nodes=nodes, filters=(is_three("p", "b"),), absent=(block,)))
+    found = iter_predicates(Pattern(nodes=nodes, filters=(is_three("p", "b"),), blocks=(block,)))
 
     assert list(found) == [is_three("p", "a"), is_three("p", "b"), is_three("q", "c"), is_three("p", "d")]
 
 
 def test_columns_are_what_is_read_of_a_variable_anywhere() -> None:
-    block = NotExists(shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "inside"),)), origin=HERE)
+    block = Exists(
+        negated=True, shared=SHARES_P, pattern=Pattern(nodes=(), filters=(is_three("p", "inside"),)), origin=HERE
+    )
     nodes = (node("p", PERSON, is_three("p", "at_node")), node("q"))
     edge = hop("p", KNOWS, "q", edge_variable="e", filters=(is_three("e", "weight"),))
-    query = read(Pattern(nodes=nodes, hops=(edge,), absent=(block,)))
+    query = read(Pattern(nodes=nodes, hops=(edge,), blocks=(block,)))
 
     pattern = prune_columns(query).pattern
 
@@ -199,13 +207,13 @@ def test_columns_are_what_is_read_of_a_variable_anywhere() -> None:
 
 
 def test_two_blocks_with_a_variable_of_one_name_keep_their_columns_apart() -> None:
-    def block(type_: NodeRef, name: str) -> NotExists:
+    def block(type_: NodeRef, name: str) -> Exists:
         inner = Pattern(nodes=(node("x", type_, is_three("x", name)),), filters=(is_three("p"),))
-        return NotExists(shared=SHARES_P, pattern=inner, origin=HERE)
+        return Exists(negated=True, shared=SHARES_P, pattern=inner, origin=HERE)
 
-    query = read(Pattern(nodes=(node("p"),), absent=(block(PERSON, "height"), block(COMPANY, "founded"))))
+    query = read(Pattern(nodes=(node("p"),), blocks=(block(PERSON, "height"), block(COMPANY, "founded"))))
 
-    first, second = (absent.pattern.find_node("x") for absent in prune_columns(query).pattern.absent)
+    first, second = (absent.pattern.find_node("x") for absent in prune_columns(query).pattern.blocks)
     assert first.columns == ("height",)
     assert second.columns == ("founded",)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.query.expr import EdgeRef, Expr, Identity, NodeRef
-from omnigraph.query.logical_plan import Hop, NodeBinding, NotExists, Pattern, SharedVariable
+from omnigraph.query.logical_plan import Exists, Hop, NodeBinding, Pattern, SharedVariable
 from omnigraph.query.rules import PATTERN_RULES
 from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
@@ -47,14 +47,17 @@ def hop(source: str, target: str, edge_variable: str | None = None) -> Hop:
     return Hop(edge=KNOWS, source=source, target=target, edge_variable=edge_variable, origin=NOWHERE)
 
 
-def absent(pattern: Pattern, *shared: str) -> NotExists:
-    return NotExists(
-        shared=tuple(SharedVariable(variable=v, type=PERSON) for v in shared), pattern=pattern, origin=NOWHERE
+def absent(pattern: Pattern, *shared: str) -> Exists:
+    return Exists(
+        negated=True,
+        shared=tuple(SharedVariable(variable=v, type=PERSON) for v in shared),
+        pattern=pattern,
+        origin=NOWHERE,
     )
 
 
-def friends(*filters: Expr, blocks: tuple[NotExists, ...] = ()) -> Pattern:
-    return Pattern(nodes=(node("p"), node("q")), hops=(hop("p", "q", "e"),), filters=filters, absent=blocks)
+def friends(*filters: Expr, blocks: tuple[Exists, ...] = ()) -> Pattern:
+    return Pattern(nodes=(node("p"), node("q")), hops=(hop("p", "q", "e"),), filters=filters, blocks=blocks)
 
 
 # --- push down -----------------------------------------------------------------------------------
@@ -103,7 +106,7 @@ def test_a_filter_of_a_shared_variable_stays_in_its_block() -> None:
     own = compare(prop("rank", "r"), "=", const(1))
     block = absent(Pattern(nodes=(node("r"),), hops=(hop("p", "r"),), filters=(ADULT, own)), "p")
 
-    inside = push_down(friends(blocks=(block,))).absent[0].pattern
+    inside = push_down(friends(blocks=(block,))).blocks[0].pattern
 
     assert inside.filters == (ADULT,)
     assert inside.find_node("r").filters == (own,)
@@ -153,14 +156,14 @@ def test_a_block_that_always_matches_leaves_nothing() -> None:
 
 def test_a_block_that_holds_nothing_but_a_block_is_not_known_to_match() -> None:
     inner = absent(Pattern(nodes=(node("r"),), hops=(hop("p", "r"),)), "p")
-    outer = absent(Pattern(nodes=(), absent=(inner,)), "p")
+    outer = absent(Pattern(nodes=(), blocks=(inner,)), "p")
 
     assert reduce_empty_patterns(friends(blocks=(outer,))) == friends(blocks=(outer,))
 
 
 def test_emptiness_travels_through_nested_blocks() -> None:
     never = absent(Pattern(nodes=(), filters=(FALSE,)), "p")
-    always = absent(Pattern(nodes=(), absent=(never,)), "p")
+    always = absent(Pattern(nodes=(), blocks=(never,)), "p")
 
     assert reduce_empty_patterns(friends(blocks=(always,))) == friends(FALSE)
 

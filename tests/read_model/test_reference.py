@@ -256,8 +256,10 @@ def _plain(value: Any) -> Any:
 
 def _arrow(expr: Expr) -> pa.DataType:
     if isinstance(expr, Entity):
-        ids = [pa.field(part.value, pa.utf8(), nullable=False) for part in expr.ids]
-        return pa.struct(ids + [pa.field(p.name, to_arrow_type(p.type), nullable=p.nullable) for p in expr.fields])
+        # Of a variable that may be null, all parts may be.
+        ids = [pa.field(part.value, pa.utf8(), nullable=expr.nullable) for part in expr.ids]
+        fields = ((p.name, to_arrow_type(p.type), p.nullable or expr.nullable) for p in expr.fields)
+        return pa.struct(ids + [pa.field(name, type_, nullable=nullable) for name, type_, nullable in fields])
     assert not isinstance(expr.type, NodeRef | EdgeRef)
     return to_arrow_type(expr.type)
 

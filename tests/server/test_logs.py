@@ -60,17 +60,35 @@ def test_a_line_tells_who_did_what(served: Served, lines: io.StringIO) -> None:
         "logger": "omnigraph.server",
         "event": "request",
         "request_id": answer.headers["x-request-id"],
+        "client": "testclient",
         "actor": "writer",
         "method": "POST",
         "route": "/graphs/{graph}/mutate",
         "action": "change",
         "graph": "people",
         "branch": "main",
+        "query": None,
         "commit": answer.json()["commit_id"],
         "status": 200,
         "error": None,
         "ms": 0,
     }
+
+
+def test_a_line_names_the_stored_query(served: Served, lines: io.StringIO) -> None:
+    served.client.post(
+        "/graphs/people/queries/friends", json={"params": {"n": "Ada"}}, headers=served.as_role("reader")
+    )
+    served.client.post("/graphs/people/queries/made_up", json={}, headers=served.as_role("reader"))
+
+    assert [line["query"] for line in requests_of(lines)] == ["friends", None]
+
+
+def test_a_line_tells_where_a_failed_authentication_came_from(served: Served, lines: io.StringIO) -> None:
+    served.client.get("/graphs", headers={"Authorization": "Bearer og_wrong"})
+
+    (line,) = requests_of(lines)
+    assert (line["client"], line["error"], line["status"]) == ("testclient", "unauthenticated", 401)
 
 
 def test_no_log_has_a_token_a_value_a_row_or_a_query(served: Served, lines: io.StringIO) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
@@ -14,7 +13,7 @@ from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
-from omnigraph.engine.value_store import NO_POSITION, ValueStore, mask_missing
+from omnigraph.engine.value_store import NO_POSITION, ValueStore, evaluate_bound
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal
@@ -65,13 +64,7 @@ class ExecutionContext:
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         reader = self.get_reader(type_name)
-        if not len(at) or int(at.min()) >= 0:
-            return reader.take_values(column, at, self.budget)
-        is_bound = at >= 0
-        values = reader.take_values(column, at[is_bound], self.budget)
-        # Row numbers among those that were read; null for the others.
-        rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
-        return values.take(mask_missing(rows))
+        return evaluate_bound(at, lambda bound: reader.take_values(column, bound, self.budget))
 
     def take_at(self, type_name: str, column: str, at: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return the same as `take_values`, at positions that are a column of values, null where there is none."""

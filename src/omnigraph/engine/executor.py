@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.operators.block_join import build_seeds, find_matching, join_matches, unite_matches
 from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates
 from omnigraph.engine.operators.chunking import CollectSink
 from omnigraph.engine.operators.cycle_close import close_cycle
@@ -17,21 +18,24 @@ from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, is_closed_by, orient
 from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import JoinMatches, build_product, join, match_keys, semi_join
-from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts, pack_keys
+from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
+from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.output.aggregate_sink import AggregateSink
+from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.output.distinct import merge_equal_rows
 from omnigraph.engine.output.projection import Frame
 from omnigraph.engine.output.result_pipeline import ResultFrame, build_result, resolve_row_range
 from omnigraph.engine.output.top_k_sink import TopKSink
 from omnigraph.engine.physical_plan import (
-    SEED,
-    AntiJoin,
+    BindValue,
+    BlockStep,
     Check,
     Close,
     Compact,
     Expand,
     Filter,
     Join,
+    LeftJoin,
     Link,
     Merge,
     Node,
@@ -39,7 +43,10 @@ from omnigraph.engine.physical_plan import (
     PhysicalPlan,
     Product,
     Scan,
+    SemiJoin,
     Step,
+    UnionJoin,
+    Unnest,
 )
 from omnigraph.engine.pipeline import Pipeline
 from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
@@ -150,6 +157,9 @@ class _Executor:
         self._edge_access: dict[int, EdgeAccess] = {}
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
+        # By step number the index of a value that is the same for all rows.
+        self._single_values: dict[int, NDArray[np.int64]] = {}
+        self._shared_elements: dict[int, SharedElements | None] = {}
 
     def close(self) -> None:
         """Drop all cached results."""
@@ -157,6 +167,8 @@ class _Executor:
         self._candidates.clear()
         self._edge_access.clear()
         self.solved_sides.clear()
+        self._single_values.clear()
+        self._shared_elements.clear()
         self.last_match = None
 
     def run_steps(self, steps: tuple[Step, ...], bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
@@ -211,14 +223,28 @@ class _Executor:
                 return build_product(bindings, self.solve_other_side(step, has_multiplicity=has_multiplicity), budget)
             case Join():
                 return self._join(step, bindings, has_multiplicity=has_multiplicity)
-            case AntiJoin():
-                return bindings.take(self._find_absent(step, bindings))
             case Compact():
                 return compact(bindings, step.keep, has_multiplicity=step.has_multiplicity)
             case Merge():
                 return self._merge(step, bindings)
             case Nothing():
                 return Bindings({}, 0)
+            case _:
+                return self._apply_block(step, bindings, has_multiplicity=has_multiplicity)
+
+    def _apply_block(self, step: BlockStep, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
+        match step:
+            case SemiJoin():
+                return bindings.take(self._find_kept(step, bindings))
+            case LeftJoin():
+                return self._left_join(step, bindings, has_multiplicity=has_multiplicity)
+            case UnionJoin():
+                return self._union_join(step, bindings)
+            case BindValue():
+                return self._bind_value(step, bindings)
+            case Unnest():
+                shared = self._get_shared_elements(step)
+                return unnest(step, bindings, self.context, shared, has_multiplicity=has_multiplicity)
             case _:
                 assert_never(step)
 
@@ -306,31 +332,62 @@ class _Executor:
         shared = find_shared_type(_get_value_type(expr), other)
         return keys if keys.type == shared else keys.cast(shared)  # `as_shared` does not cast large strings
 
-    def _find_absent(self, step: AntiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """Return which rows have no match of a `not` block, solved once per combination of the shared variables."""
-        shared = {name for name, _ in step.shared}
-        columns = {name: column for name, column in bindings.columns.items() if name in shared}
-        first, rows = _find_distinct(list(columns.values()))
-        size = bindings.size if first is None else len(first)
-        seeds = {name: column if first is None else column[first] for name, column in columns.items()}
-        # The seed column carries the number of the combination through the steps to the matches.
-        seeded = Bindings({**seeds, SEED: np.arange(size)}, size)
-        matches = self.run_steps(step.steps, seeded, has_multiplicity=False)
-        is_absent = np.ones(size, np.bool_)
-        if matches.size:
-            is_absent[matches.columns[SEED]] = False
-        self.context.budget.release(bindings_nbytes(matches))
-        return is_absent if rows is None else is_absent[rows]
+    # --- blocks -----------------------------------------------------------------------------------------
 
-    def _solve_block(self, step: AntiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """Return the same as `_find_absent`, and profile it: a block of a single variable is not a separate step."""
+    def _find_kept(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+        """Return which rows a test keeps."""
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=False)
+        has_match = find_matching(seeds, matches)
+        self.context.budget.release(bindings_nbytes(matches))
+        kept = ~has_match if step.is_anti else has_match
+        return kept if seeds.row_numbers is None else kept[seeds.row_numbers]
+
+    def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+        """Return the same as `_find_kept`, and profile it: a test of a single variable is not a separate step."""
         if self.context.profile is None:
-            return self._find_absent(step, bindings)
+            return self._find_kept(step, bindings)
         with self.context.profile.measure(step.number) as actual:
-            is_absent = self._find_absent(step, bindings)
-            actual.rows += int(np.count_nonzero(is_absent))
-            actual.bytes += is_absent.nbytes
-            return is_absent
+            is_kept = self._find_kept(step, bindings)
+            actual.rows += int(np.count_nonzero(is_kept))
+            actual.bytes += is_kept.nbytes
+            return is_kept
+
+    def _left_join(self, step: LeftJoin, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=has_multiplicity)
+        joined = join_matches(bindings, seeds, matches, step.binds, self.context.budget, is_outer=True)
+        self.context.budget.release(bindings_nbytes(matches))
+        return joined
+
+    def _union_join(self, step: UnionJoin, bindings: Bindings) -> Bindings:
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        parts = [self.run_steps(steps, seeds.bindings, has_multiplicity=False) for steps in step.alternatives]
+        matches = unite_matches(parts, step.variables, self.context.budget)
+        joined = join_matches(bindings, seeds, matches, step.binds, self.context.budget, is_outer=False)
+        self.context.budget.release(sum(map(bindings_nbytes, parts)))
+        return joined
+
+    def _bind_value(self, step: BindValue, bindings: Bindings) -> Bindings:
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        indices = self._single_values.get(step.number)
+        if indices is None:
+            matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=step.has_multiplicity)
+            values = fold_block(step, matches, seeds.size, self.context)
+            indices = self.context.values.append(step.block.variable, values, self.context.budget)
+            self.context.budget.release(bindings_nbytes(matches))
+            if not step.shared:
+                # The same for all rows, so later chunks need not solve it again.
+                self._single_values[step.number] = indices
+        return bindings.with_column(
+            step.block.variable, indices if seeds.row_numbers is None else indices[seeds.row_numbers]
+        )
+
+    def _get_shared_elements(self, step: Unnest) -> SharedElements | None:
+        # The same for all rows, so later chunks need not bind them again.
+        if step.number not in self._shared_elements:
+            self._shared_elements[step.number] = bind_shared(step, self.context)
+        return self._shared_elements[step.number]
 
     def solve_other_side(self, step: Product | Join, *, has_multiplicity: bool) -> Bindings:
         """Return the matches of the other side of a product or join; they are solved once."""
@@ -344,7 +401,7 @@ class _Executor:
         candidates = self._candidates.get(id(node))
         if candidates is None:
             candidates = Candidates(
-                node, self.context, self._solve_block, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
+                node, self.context, self._test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
             )
             self._candidates[id(node)] = candidates
         return candidates
@@ -355,23 +412,6 @@ class _Executor:
         if edge_access is None:
             edge_access = self._edge_access[id(link)] = EdgeAccess(link, self.context)
         return edge_access
-
-
-def _find_distinct(columns: list[Positions]) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """Return the first row of each combination, and the combination number of each row; None if all rows differ."""
-    keys = pack_keys(columns, [int(column.max(initial=0)) + 1 for column in columns])
-    if keys is None:
-        # The columns together have too many values for one 64-bit key per row.
-        _, first, rows = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_inverse=True)
-        return first, rows.reshape(-1)
-    steps = np.diff(keys)
-    if not len(steps) or steps.min() > 0:
-        return None, None
-    if steps.min() == 0:  # sorted already
-        is_first = np.append(True, steps > 0)
-        return np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    _, first, rows = np.unique(keys, return_index=True, return_inverse=True)
-    return first, rows
 
 
 def _is_same_row(step: Join, types: Mapping[str, str]) -> bool:

@@ -1,8 +1,8 @@
 """The physical plan of a read's pattern: plain data, in execution order.
 
-A plan is a list of steps over one table of bindings, which starts as a single row without columns (in a `not` block, as
-the combinations of outer variables to check). A variable that is not needed after the pattern, and that is connected by
-one hop only, is no step: it is a counted subtree of its neighbour, which gets only the number of its matches, or
+A plan is a list of steps over one table of bindings, which starts as a single row without columns (in a block, as the
+combinations of outer variables that it reads). A variable that is not needed after the pattern, and that is connected
+by one hop only, is no step: it is a counted subtree of its neighbour, which gets only the number of its matches, or
 whether there is one.
 """
 
@@ -11,16 +11,23 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from omnigraph.query.expr import Expr, Op
-from omnigraph.query.logical_plan import HopDirection
+from omnigraph.query.expr import EdgeRef, Expr, ExprType, NodeRef, Op
+from omnigraph.query.logical_plan import HopDirection, ValueBlock
 
-# The column of a `not` block's bindings with the number of the outer combination that a row belongs to. No variable can
+# In the types of a plan, the type of a variable that is bound to a value instead of a row. No type can have this name.
+VALUE_TYPE = "#value"
+# The column of a block's bindings with the number of the outer combination that a row belongs to. No variable can
 # have this name, because of the `#`.
 SEED = "#seed"
 # The type name of a variable that is bound to a value and not to a row of a table.
 VALUE_TYPE = "#value"
 # The direction of a hop when it is followed from its other end.
 REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
+
+
+def get_type_name(type_: ExprType) -> str:
+    """Return the name by which a plan knows the type of a variable: that of its table, or `VALUE_TYPE`."""
+    return type_.name if isinstance(type_, NodeRef | EdgeRef) else VALUE_TYPE
 
 
 class EdgeAccessMode(Enum):
@@ -88,12 +95,12 @@ class CountedSubtree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node variable, with the predicates, `not` blocks and subtrees that depend on it alone."""
+    """A node variable, with the predicates, blocks that test it, and subtrees that depend on it alone."""
 
     variable: str
     type: str
     filters: tuple[Expr, ...] = ()
-    absent: tuple["AntiJoin", ...] = ()
+    blocks: tuple["SemiJoin", ...] = ()
     subtrees: tuple[CountedSubtree, ...] = ()
     rows: float = 0.0
     """The expected number of positions that pass, of the whole table."""
@@ -102,7 +109,7 @@ class Node:
     @property
     def is_free(self) -> bool:
         """Whether every row of its table is exactly one match."""
-        return not (self.filters or self.absent or self.subtrees)
+        return not (self.filters or self.blocks or self.subtrees)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,13 +193,59 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AntiJoin:
-    """Keep the rows for which a `not` block has no match; it is solved once per combination of shared variables."""
+class SemiJoin:
+    """Keep the rows for which a block has a match, or if `is_anti` those for which it has none.
+
+    Like every block it is solved once per combination of the shared variables.
+    """
 
     number: int
     shared: tuple[tuple[str, str], ...]
     """The outer variables, and their types."""
     steps: tuple["Step", ...]
+    rows: float
+    is_anti: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftJoin:
+    """Pair every row with its matches of an optional block; a row without a match stays, with no positions."""
+
+    number: int
+    shared: tuple[tuple[str, str], ...]
+    steps: tuple["Step", ...]
+    # The variables of the block that later steps or the output need.
+    binds: tuple[str, ...]
+    rows: float
+    fan_out: float = 1.0
+    """The expected number of rows per row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionJoin:
+    """Pair every row with the distinct matches of all alternatives."""
+
+    number: int
+    shared: tuple[tuple[str, str], ...]
+    alternatives: tuple[tuple["Step", ...], ...]
+    variables: tuple[str, ...]
+    """The variables in which two matches differ."""
+    binds: tuple[str, ...]
+    rows: float
+    fan_out: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindValue:
+    """Bind a variable to the value of a block in every row."""
+
+    number: int
+    shared: tuple[tuple[str, str], ...]
+    steps: tuple["Step", ...]
+    block: ValueBlock
+    types: tuple[tuple[str, str], ...]
+    """The type of each variable that the values of the block read."""
+    has_multiplicity: bool
     rows: float
 
 
@@ -226,7 +279,29 @@ class Nothing:
     rows: float = 0.0
 
 
-Step: TypeAlias = Scan | Expand | Check | Close | Filter | Product | Join | AntiJoin | Compact | Merge | Nothing
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unnest:
+    """Pair every row with each element of a list; a row whose list is null or empty is dropped."""
+
+    number: int
+    variable: str
+    value: Expr
+    types: tuple[tuple[str, str], ...]
+    """The type of each variable that the list reads."""
+    # The variables that later steps or the output need: the element, its position in the list, both or none.
+    element: str | None
+    position: str | None
+    is_entity: bool
+    """Whether the elements are positions of nodes or edges, not values."""
+    rows: float
+    # Only whether there is an element matters, if nothing of it is needed.
+    is_test: bool = False
+    fan_out: float = 1.0
+    """The expected number of elements of a list."""
+
+
+BlockStep: TypeAlias = SemiJoin | LeftJoin | UnionJoin | BindValue | Unnest
+Step: TypeAlias = Scan | Expand | Check | Close | Filter | Product | Join | BlockStep | Compact | Merge | Nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,11 +325,13 @@ class PhysicalPlan:
 
 def get_inner_steps(step: Step) -> tuple[Step, ...]:
     """Return the steps nested in a step."""
-    return step.steps if isinstance(step, Product | Join | AntiJoin) else ()
+    if isinstance(step, UnionJoin):
+        return tuple(inner for steps in step.alternatives for inner in steps)
+    return step.steps if isinstance(step, Product | Join | SemiJoin | LeftJoin | BindValue) else ()
 
 
 def iter_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Yield every step, outer ones first, including those of `not` blocks on single variables."""
+    """Yield every step, outer ones first, including those of blocks on single variables."""
     for step in steps:
         yield step
         yield from iter_steps(get_inner_steps(step))
@@ -263,7 +340,7 @@ def iter_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 
 def _iter_node_steps(node: Node) -> Iterator[Step]:
-    for block in node.absent:
+    for block in node.blocks:
         yield from iter_steps((block,))
     for subtree in node.subtrees:
         yield from _iter_node_steps(subtree.node)

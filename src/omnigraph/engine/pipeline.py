@@ -24,7 +24,19 @@ from omnigraph.engine.operators.chunking import (
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import Closing, bindings_nbytes
 from omnigraph.engine.operators.join import JoinMatches
-from omnigraph.engine.physical_plan import Close, Compact, Expand, Filter, Join, Link, Product, Step
+from omnigraph.engine.physical_plan import (
+    Close,
+    Compact,
+    Expand,
+    Filter,
+    Join,
+    LeftJoin,
+    Link,
+    Product,
+    Step,
+    UnionJoin,
+    Unnest,
+)
 
 _NO_ROW_SUMS = np.zeros(0, np.int64)
 
@@ -135,6 +147,9 @@ class Pipeline:
                 return accumulate_hops(self._runner.get_edge_access(step.link), bindings.columns[step.source])
             case Close() | Filter():
                 return accumulate_even(bindings.size)
+            case LeftJoin() | UnionJoin() | Unnest():
+                # How many matches a row has is known only when the block is solved.
+                return accumulate_even(bindings.size, max(step.fan_out, 1.0))
             case Product():
                 return accumulate_even(bindings.size, self._solve_other_side(step).size)
             case Join():

@@ -1,6 +1,6 @@
 """The values of variables that are bound to values: the bindings hold indices into these columns."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,15 +55,18 @@ class _ValueColumn:
 
 @dataclass(slots=True)
 class ValueStore:
-    """The values of all value variables of one query run. They stay until the query ends."""
+    """The values of all value variables of one query run. They stay until the query ends.
 
-    _columns: dict[str, _ValueColumn] = field(default_factory=dict)
+    Blocks beside each other may bind variables of one name to values of different types.
+    """
+
+    _columns: dict[tuple[str, pa.DataType], _ValueColumn] = field(default_factory=dict)
 
     def append(self, variable: str, values: pa.Array, budget: Budget) -> NDArray[np.int64]:
         """Add values of a variable and return their indices, in order."""
         nbytes = values.nbytes + 8 * len(values)
         budget.claim(nbytes, f"the values of ${variable}")
-        column = self._columns.setdefault(variable, _ValueColumn())
+        column = self._columns.setdefault((variable, values.type), _ValueColumn())
         column.nbytes += nbytes
         first = column.size
         column.chunks.append(values)
@@ -72,19 +75,35 @@ class ValueStore:
 
     def drop(self, variables: Iterable[str], budget: Budget) -> None:
         """Forget the values of variables that nothing reads any more."""
-        for variable in variables:
-            column = self._columns.pop(variable, None)
-            budget.release(0 if column is None else column.nbytes)
+        ended = set(variables)
+        for key in [key for key in self._columns if key[0] in ended]:
+            budget.release(self._columns.pop(key).nbytes)
 
     def take(self, variable: str, at: Positions, type_: pa.DataType) -> pa.Array:
         """Return the values of a variable at indices; null at `NO_POSITION`."""
-        column = self._columns.get(variable)
+        column = self._columns.get((variable, type_)) or self._find_only(variable)
         if column is None or not column.size:
             return pa.nulls(len(at), type_)
         if len(column.chunks) > 1:
             # Joined once and kept, so that many small reads do not join them again.
             column.chunks = [concat_chunks(pa.chunked_array(column.chunks))]
-        return column.chunks[0].take(mask_missing(at))
+        values = column.chunks[0].take(mask_missing(at))
+        return values if values.type == type_ else values.cast(type_)
+
+    def _find_only(self, variable: str) -> _ValueColumn | None:
+        """Return the values of a variable whose type differs in its representation only."""
+        columns = [column for (name, _), column in self._columns.items() if name == variable]
+        return columns[0] if len(columns) == 1 else None
+
+
+def evaluate_bound(at: Positions, evaluate: Callable[[Positions], pa.Array]) -> pa.Array:
+    """Return what `evaluate` returns for positions, which it gets without missing ones; null for these."""
+    if not len(at) or int(at.min()) >= 0:
+        return evaluate(at)
+    is_bound = at >= 0
+    # Row numbers among those that were evaluated; null for the others.
+    rows = np.where(is_bound, np.cumsum(is_bound) - 1, NO_POSITION)
+    return evaluate(at[is_bound]).take(mask_missing(rows))
 
 
 def mask_missing(at: Positions) -> pa.Array:

@@ -6,12 +6,12 @@ from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.physical_plan import PhysicalPlan
+from omnigraph.engine.physical_plan import PhysicalPlan, get_type_name
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.lru_cache import LruCache
 from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Now, Op, ParamRef, Prop, RecordsParam
 from omnigraph.query.expr_tree import split_conjuncts, walk
-from omnigraph.query.logical_plan import Pattern, ReadQuery, iter_stages
+from omnigraph.query.logical_plan import Pattern, ReadQuery, get_block_exprs, get_patterns, iter_stages
 from omnigraph.query.params import ParamValue
 from omnigraph.query.record_params import RecordRows
 from omnigraph.schema.catalog import Catalog
@@ -128,16 +128,20 @@ def _iter_stage_predicates(query: ReadQuery) -> Iterator[tuple[Mapping[str, str]
 
 
 def _iter_predicates(pattern: Pattern, outer_types: Mapping[str, str]) -> Iterator[tuple[Mapping[str, str], Expr]]:
-    """Yield every predicate of a pattern and of its `not` blocks, with the types of the variables in scope."""
-    own_types = {name: type_.name for name, type_ in pattern.types.items()}
+    """Yield every predicate of a pattern and of its blocks, with the types of the variables in scope."""
+    own_types = {name: get_type_name(type_) for name, type_ in pattern.types.items()}
     types = {**outer_types, **own_types}
     node_filters = [expr for node in pattern.nodes for expr in node.filters]
     hop_filters = [expr for hop in pattern.hops for expr in hop.filters]
     for expr in (*node_filters, *hop_filters, *pattern.filters):
         for predicate in split_conjuncts(expr):
             yield types, predicate
-    for absent in pattern.absent:
-        yield from _iter_predicates(absent.pattern, types)
+    for block in pattern.blocks:
+        for inner in get_patterns(block):
+            yield from _iter_predicates(inner, types)
+        for expr in get_block_exprs(block):
+            # No index finds the values of a block, so their parameters are as good as any in a predicate.
+            yield types, expr
 
 
 def _find_key_param(predicate: Expr, types: Mapping[str, str], catalog: Catalog) -> str | None:

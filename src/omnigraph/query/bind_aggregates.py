@@ -14,7 +14,6 @@ from omnigraph.query.expr import (
     Const,
     Entity,
     Expr,
-    Identity,
     Input,
     Now,
     ParamRef,
@@ -25,13 +24,16 @@ from omnigraph.query.expr import (
     is_whole,
 )
 from omnigraph.query.functions import CallContext, Function
+from omnigraph.query.logical_plan import build_identity
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
 
 # For messages; `is_foldable` decides which types an aggregate accepts.
 _NUMBERS = "numbers"
 _SCALARS = "numbers, String, Bool, Date or DateTime"
-_ARGUMENT_TYPES = {
+ARGUMENT_TYPES = {
+    AggregateFunction.SUM: _NUMBERS,
+    AggregateFunction.AVG: _NUMBERS,
     AggregateFunction.MIN: _SCALARS,
     AggregateFunction.MAX: _SCALARS,
     AggregateFunction.COUNT: "values that compare",
@@ -108,7 +110,7 @@ class AggregateBinder:
         is_counted = isinstance(argument, Entity) and fold is AggregateFunction.COUNT
         if is_counted or is_foldable(fold, argument.type, distinct=call.distinct):
             return argument
-        needed = _ARGUMENT_TYPES.get(fold, _NUMBERS)
+        needed = ARGUMENT_TYPES.get(fold, _NUMBERS)
         if isinstance(argument, Entity):
             message = f"`{fold.value}` needs {needed}, but `{print_expr(node)}` is a whole `{argument.type}`"
             self.findings.add_error("T8", node.span, message, f"name a property: `{print_expr(node)}.property`")
@@ -124,7 +126,7 @@ class AggregateBinder:
         # A variable that is never null is counted by counting rows.
         if not call.distinct and not argument.nullable:
             return None
-        return Identity(variable=argument.variable, nullable=argument.nullable, origin=argument.origin)
+        return build_identity(argument)
 
     def _bind_fraction(self, node: ast.Expr) -> Input | None:
         bound = self.bind(node, CallContext.AGGREGATE)

@@ -31,9 +31,9 @@ from omnigraph.query.expr import (
     Prop,
 )
 from omnigraph.query.functions import CallContext, Function, FunctionFamily, list_functions, resolve_function
-from omnigraph.query.logical_plan import GENERATED_PREFIX
+from omnigraph.query.logical_plan import GENERATED_PREFIX, build_identity
 from omnigraph.query.scalar_functions import SIGNATURES
-from omnigraph.query.scope import NameResolver
+from omnigraph.query.scope import BlockLifter, NameResolver
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import InvalidValue
@@ -53,6 +53,8 @@ class ExprBinder:
 
     names: NameResolver
     findings: DiagnosticCollector
+    # Binds blocks inside expressions; None where none may stand.
+    lifter: BlockLifter | None = None
     ties: tuple[Expr, ...] = ()
     place: CallContext | None = None
 
@@ -119,6 +121,8 @@ class ExprBinder:
                 return self._bind_call(node, context)
             case ast.Arithmetic() | ast.Negate() | ast.Index() | ast.ListExpr() | ast.Case():
                 return self._bind_computed(node, context)
+            case ast.Block():
+                return self._bind_block(node)
             case ast.Compare() | ast.IsNull() | ast.Not() | ast.And() | ast.Or():
                 return self._move_to(context).bind_predicate(node)
             case ast.Record():
@@ -204,8 +208,19 @@ class ExprBinder:
         terms = tuple(term for term in bound if term is not None)
         return terms if len(terms) == len(bound) else None
 
+    def _bind_block(self, node: ast.Block) -> Expr | None:
+        if self.lifter is None:
+            message = f"a `{node.kind.value}` block can't stand here: it reads a pattern"
+            help_ = "compute it in a read, or drive the write by a `match`"
+            self.findings.add_error("T14", node.span, message, help_)
+            return None
+        return self.lifter.lift(node)
+
     def _bind_is_null(self, node: ast.IsNull) -> IsNull | None:
         operand = self.bind_value(node.operand, self.place or CallContext.OPERAND)
+        if isinstance(operand, Entity) and operand.nullable:
+            # A variable of an optional block is null where it has no id.
+            operand = build_identity(operand)
         if isinstance(operand, Entity):
             message = f"`{print_expr(node.operand)}` is a whole `{operand.type}`, which is never null"
             help_ = f"test a property (`{print_expr(node.operand)}.property is null`), or use a `not` block"

@@ -1,16 +1,16 @@
 """Bind `return`, `order`, `limit` and `offset`: columns, grouping and a total order."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.printer import format_expr as print_expr
-from omnigraph.lang.printer import print_literal
 from omnigraph.lang.source import Span
 from omnigraph.query.alias_scope import AliasResolver
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.column_names import build_column_name
 from omnigraph.query.expr import (
     Bm25,
     Const,
@@ -29,7 +29,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_windows
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
-from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn
+from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import is_scalar
@@ -66,14 +66,19 @@ class _BoundProjection:
 
 
 def bind_output(
-    read: ast.Read | ast.Stage, scope: Scope, appearance: tuple[str, ...], findings: DiagnosticCollector
+    read: ast.Read | ast.Stage,
+    scope: Scope,
+    appearance: tuple[str, ...],
+    findings: DiagnosticCollector,
+    inputs: tuple[str, ...] = (),
 ) -> BoundOutput:
     """Bind the output of a read or stage. If there are findings, the result must not be used.
 
-    `appearance` are the variables of the pattern in order of appearance, which breaks ties.
+    `appearance` are the variables of the pattern in order of appearance, which breaks ties, after those in `inputs`,
+    which come from an earlier stage.
     """
-    row_ties = build_row_ties(appearance, scope, read.span)
-    binder = ExprBinder(ReadNameResolver(scope, findings), findings, ties=row_ties)
+    row_ties = build_row_ties((*inputs, *appearance), scope, read.span, inputs)
+    binder = ExprBinder(ReadNameResolver(scope, findings), findings, scope.lifter, ties=row_ties)
     nodes = tuple(expand_properties(read.projections, scope, findings))
     projected = _project(nodes, binder, findings)
     if isinstance(read, ast.Stage):
@@ -189,29 +194,6 @@ def _name_variables(
     return tuple(named)
 
 
-def build_column_name(node: ast.Expr) -> str:
-    """Return the name of a column without an alias: its text without `$`."""
-    match node:
-        case ast.Variable():
-            return node.name
-        case ast.PropertyRef():
-            return f"{node.variable.name}.{'@' if node.is_meta else ''}{node.name.text}"
-        case ast.BareName():
-            return node.name.text
-        case ast.Star():
-            return "*"
-        case ast.LiteralExpr():
-            return print_literal(node.value)
-        case ast.Call():
-            arguments = [build_column_name(argument) for argument in node.arguments]
-            arguments += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
-            if node.where is not None or node.order or node.limit is not None or node.window is not None:
-                return print_expr(node).replace("$", "")
-            return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(arguments)})"
-        case _:
-            return print_expr(node).replace("$", "")
-
-
 def _calls_aggregate(node: ast.Expr) -> bool:
     """Return whether a node calls an aggregate function, by its name alone."""
     # An invalid aggregate counts too: else its error would cause others, in the order keys.
@@ -250,7 +232,7 @@ def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
     """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
     values = (column.value for column in columns if column.value is not None)
     keys = {value for value in values if not find_aggregates(value)}
-    ids: set[Expr] = {Identity(variable=key.variable, origin=key.origin) for key in keys if isinstance(key, Entity)}
+    ids: set[Expr] = {build_identity(key) for key in keys if isinstance(key, Entity)}
     return keys | ids
 
 
@@ -304,7 +286,7 @@ class _OrderBinder:
         value = self._name_aliases(CallContext.ORDER).bind_value(node, CallContext.ORDER)
         if isinstance(value, Entity):
             # A whole node or edge is compared by its id.
-            value = Identity(variable=value.variable, nullable=value.nullable, origin=value.origin)
+            value = build_identity(value)
         if value is None or not self._is_available(value, node):
             return None
         if isinstance(value, Nearest | Bm25 | Rrf):
@@ -416,7 +398,7 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
     values = {column.value for column in columns}
-    ids = {Identity(variable=v.variable, origin=v.origin) for v in values if isinstance(v, Entity)}
+    ids = {build_identity(value) for value in values if isinstance(value, Entity)}
     return aliases, frozenset(values | ids)
 
 
@@ -426,17 +408,18 @@ def _build_grouping(values: list[Expr], used: tuple[Expr, ...]) -> Grouping:
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
 
-def build_row_ties(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
-    """Return the values that tell the matches of a pattern apart: the ids of its variables, and values with an order.
+def build_row_ties(names: Iterable[str], scope: Scope, origin: Span, inputs: Collection[str] = ()) -> tuple[Expr, ...]:
+    """Return the values that tell the rows of a read apart: the ids of its variables, and values in `inputs`.
 
-    They are in order of appearance: "Order is total" in the reference of the query language documents it.
+    They are in order of appearance: "Order is total" in the reference of the query language documents it. Values of an
+    earlier stage that have no order, such as lists, break no ties.
     """
     ties: list[Expr] = []
     for name in names:
         type_ = scope.find(name)
         if not isinstance(type_, ValueVariable):
-            ties.append(Identity(variable=name, nullable=scope.is_nullable(name), origin=origin))
-        elif not isinstance(type_.type, ShapedType) and is_scalar(type_.type):
+            ties += build_identities((name,), scope, origin)
+        elif name in inputs and not isinstance(type_.type, ShapedType) and is_scalar(type_.type):
             ties.append(ValueRef(variable=name, type=type_.type, nullable=type_.nullable, origin=origin))
     return tuple(ties)
 
@@ -446,7 +429,13 @@ def _build_ties(values: list[Expr], row_ties: tuple[Expr, ...], *, is_merged: bo
         return row_ties
     # Group keys decide the aggregates, so these break no ties.
     keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
-    return tuple(Identity(variable=k.variable, origin=k.origin) if isinstance(k, Entity) else k for k in keys)
+    return tuple(build_identity(key) if isinstance(key, Entity) else key for key in keys)
+
+
+def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Identity, ...]:
+    """Return the ids of variables, which tell matches apart."""
+    entities = (name for name in names if not isinstance(scope.find(name), ValueVariable))
+    return tuple(Identity(variable=name, nullable=scope.is_nullable(name), origin=origin) for name in entities)
 
 
 # --- limit, offset -------------------------------------------------------------------------------

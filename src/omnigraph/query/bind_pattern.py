@@ -1,26 +1,51 @@
 """Bind `match` to a pattern: the variables and types of a block first, then its predicates and inner blocks."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_expr import ExprBinder
-from omnigraph.query.expr import EdgeRef, Expr, NodeRef, Prop
-from omnigraph.query.logical_plan import GENERATED_PREFIX, Hop, NodeBinding, NotExists, Pattern, SharedVariable
-from omnigraph.query.pattern_scope import BlockDrafter, NodeDraft, ResolvedHop
+from omnigraph.query.bind_value_block import bind_value_block
+from omnigraph.query.check_blocks import (
+    check_alternative_types,
+    check_optional_ends,
+    find_test,
+    is_isolated,
+    report_isolated,
+)
+from omnigraph.query.expr import EdgeRef, Expr, Identity, IsNull, NodeRef, Prop, ValueRef
+from omnigraph.query.functions import CallContext
+from omnigraph.query.logical_plan import (
+    GENERATED_PREFIX,
+    Either,
+    Exists,
+    Hop,
+    NodeBinding,
+    OptionalMatch,
+    Pattern,
+    PatternBlock,
+    SharedVariable,
+    ValueBlock,
+)
+from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft, ResolvedHop
 from omnigraph.query.scope import (
     Params,
     ReadNameResolver,
     Scope,
     ValueVariable,
+    VariableType,
+    find_alternative_variables,
     iter_mentioned_variables,
     iter_names_bound_inside,
     report_unknown_property,
 )
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector
+
+# The types that a variable can have by what is known outside of its clauses.
+Hints = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +54,64 @@ class BoundMatch:
 
     scope: Scope
     order: tuple[str, ...]
-    pattern: Pattern | None
+    base: Pattern | None
+    lifter: "_Lifter"
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """The pattern, with the blocks in all expressions that were bound in this scope so far."""
+        if self.base is None:
+            return None
+        return replace(self.base, blocks=(*self.base.blocks, *self.lifter.blocks))
+
+
+@dataclass
+class _Lifter:
+    """Lifts blocks out of the expressions of one scope: each becomes a variable of its pattern."""
+
+    drafter: BlockDrafter
+    scope: Scope | None = None
+    # Equal blocks are solved once; equality ignores where they stand.
+    lifted: dict[ast.Block, ValueBlock | None] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> tuple[ValueBlock, ...]:
+        """The lifted blocks without errors, in order of appearance."""
+        return tuple(block for block in self.lifted.values() if block is not None)
+
+    def lift(self, node: ast.Block) -> Expr | None:
+        """Return the value of a block; see `scope.BlockLifter`."""
+        if node not in self.lifted:
+            self.lifted[node] = self._bind(node)
+        block = self.lifted[node]
+        if block is None:
+            return None
+        return ValueRef(variable=block.variable, type=block.type, nullable=block.nullable, origin=node.span)
+
+    def _bind(self, node: ast.Block) -> ValueBlock | None:
+        assert self.scope is not None  # noqa: S101 - set as soon as the scope is built
+        findings = self.drafter.findings
+        inner = _bind_block(node.clauses, self.scope, self.drafter)
+        draft = bind_value_block(node, inner.scope, inner.order, findings)
+        shared = _find_shared(node, self.scope)
+        if node.kind is ast.BlockKind.EXISTS and is_isolated(node.clauses, self.scope, inner.order):
+            report_isolated("exists", node.span, findings)
+            return None
+        pattern = inner.pattern
+        if pattern is None or draft is None or findings:
+            return None
+        return ValueBlock(
+            variable=next(self.drafter.generated_names),
+            kind=node.kind,
+            shared=shared,
+            pattern=pattern,
+            value=draft.value,
+            distinct=draft.distinct,
+            order=draft.order,
+            ties=draft.ties,
+            limit=draft.limit,
+            origin=node.span,
+        )
 
 
 def bind_match(
@@ -53,40 +135,251 @@ def generate_names() -> Iterator[str]:
     return (f"{GENERATED_PREFIX}{number}" for number in count(1))
 
 
-def _bind_block(clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter) -> BoundMatch:
-    draft = drafter.draft(clauses, outer)
-    types = draft.types
+# --- blocks ----------------------------------------------------------------------------------------
+
+
+def _bind_block(
+    clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter, hints: Hints | None = None
+) -> BoundMatch:
+    eithers = [clause for clause in clauses if isinstance(clause, ast.Either)]
+    draft = drafter.draft(clauses, outer, {**(hints or {}), **_find_hints(eithers, outer, drafter)})
+    late = _find_late_variables(eithers, clauses, outer)
+    types: dict[str, VariableType] = {name: type_ for name, type_ in draft.types.items() if name not in late}
+    lifter = _Lifter(drafter)
     # Names that only inner blocks bind: a use of one here gets its own help.
     hidden = frozenset(iter_names_bound_inside(clauses)) - types.keys()
-    scope = Scope(drafter.catalog, drafter.params, types, hidden, outer)
-    binder = ExprBinder(ReadNameResolver(scope, drafter.findings), drafter.findings)
-    filters: dict[str, list[Expr]] = {name: [] for name in types}
-    block_filters: list[Expr] = []
+    lets = frozenset(clause.variable.name for clause in clauses if isinstance(clause, ast.Let))
+    scope = Scope(drafter.catalog, drafter.params, types, hidden, outer, lifter=lifter, lets=lets)
+    order = {name: span for name, span in draft.order.items() if name in types}
+    blocks: list[PatternBlock] = []
+    for clause in eithers:
+        scope, block = _bind_either(clause, scope, drafter, draft.types)
+        order |= {variable.name: variable.span for variable in find_alternative_variables(clause)}
+        blocks += [block] if block is not None else []
+    check_optional_ends(clauses, draft, drafter.findings)
+    for optional in clauses:
+        if isinstance(optional, ast.OptionalBlock):
+            scope, left_join = _bind_optional(optional, scope, drafter, order)
+            blocks += [left_join] if left_join is not None else []
+    lifter.scope = scope
+    pattern = _bind_conditions(clauses, draft, scope, drafter, blocks, late)
+    appearance = tuple(sorted((name for name in order if scope.find(name) is not None), key=lambda name: order[name]))
+    return BoundMatch(scope, appearance, pattern, lifter)
+
+
+def _bind_conditions(
+    clauses: tuple[ast.Clause, ...],
+    draft: BlockDraft,
+    scope: Scope,
+    drafter: BlockDrafter,
+    blocks: list[PatternBlock],
+    late: frozenset[str],
+) -> Pattern | None:
+    """Bind the predicates and tests of a block, and build its pattern; None if there is an error."""
+    binder = ExprBinder(ReadNameResolver(scope, drafter.findings), drafter.findings, scope.lifter)
+    own = {name: type_ for name, type_ in draft.types.items() if name not in late}
+    filters: dict[str, list[Expr]] = {name: [] for name in own}
+    block_filters: list[Expr] = _build_null_guards(draft, scope)
     for node in draft.nodes:
         # A variable of an outer block has no binding in this pattern, so its filters belong to the block.
         filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter))
-    absent: list[NotExists] = []
     for clause in clauses:
         if isinstance(clause, ast.Where):
+            test = _bind_tests(clause.predicate, scope, drafter)
+            if test is not None:
+                blocks.extend(test)
+                continue
             _hint_at_hop(clause.predicate, scope, drafter.findings)
             predicate = binder.bind_predicate(clause.predicate)
-            if predicate is not None:
-                block_filters.append(predicate)
+            block_filters += [predicate] if predicate is not None else []
         elif isinstance(clause, ast.NotBlock):
-            block = _bind_not_block(clause, scope, drafter)
-            if block is not None:
-                absent.append(block)
-    order = tuple(draft.order)
+            keyword = Span(clause.span.start, clause.span.start + len("not"))
+            block = _bind_test(clause.clauses, clause.span, keyword, scope, drafter, negated=True)
+            blocks += [block] if block is not None else []
+        elif isinstance(clause, ast.Let):
+            _check_let(clause, scope, drafter)
     # Plan nodes reject invalid input, so they are built only if the whole query is correct so far.
     if drafter.findings:
-        return BoundMatch(scope, order, None)
+        return None
     nodes = tuple(
         NodeBinding(variable=name, type=type_, filters=tuple(filters[name]), origin=draft.order[name])
-        for name, type_ in types.items()
+        for name, type_ in own.items()
         if isinstance(type_, NodeRef)
     )
     hops = tuple(_build_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
-    return BoundMatch(scope, order, Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), absent=tuple(absent)))
+    return Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), blocks=tuple(blocks))
+
+
+def _build_null_guards(draft: BlockDraft, scope: Scope) -> list[Expr]:
+    """Return conditions that nothing matches from a variable that is null: one that is bound or a hop's end here."""
+    ends = [(node.variable, node.clause.span) for node in draft.nodes]
+    for drafted in draft.hops:
+        ends += [(drafted.hop.source, drafted.hop.clause.span), (drafted.hop.target, drafted.hop.clause.span)]
+    guards: dict[Expr, None] = {}
+    for name, span in ends:
+        if name not in scope.variables and scope.is_nullable(name):
+            identity = Identity(variable=name, nullable=True, origin=span)
+            guards[IsNull(operand=identity, negated=True, origin=span)] = None
+    return list(guards)
+
+
+def _check_let(clause: ast.Let, scope: Scope, drafter: BlockDrafter) -> None:
+    """Bind an abbreviation on its own, for its errors alone: its uses are replaced by its expression."""
+    # A lifter of its own, so that the pattern does not solve blocks that nothing uses.
+    lifter = _Lifter(drafter, scope)
+    binder = ExprBinder(ReadNameResolver(scope, drafter.findings), drafter.findings, lifter)
+    binder.bind_value(clause.value, CallContext.OPERAND)
+
+
+# --- tests -----------------------------------------------------------------------------------------
+
+
+def _bind_tests(predicate: ast.Expr, scope: Scope, drafter: BlockDrafter) -> list[PatternBlock] | None:
+    """Bind a condition that is an `exists` block, or `not` one; None if it is any other."""
+    test = find_test(predicate)
+    if test is None:
+        return None
+    node, negated = test
+    keyword = Span(node.span.start, node.span.start + len("exists"))
+    block = _bind_test(node.clauses, node.span, keyword, scope, drafter, negated=negated, node=node)
+    return [] if block is None else [block]
+
+
+def _bind_test(
+    clauses: tuple[ast.Clause, ...],
+    span: Span,
+    keyword: Span,
+    scope: Scope,
+    drafter: BlockDrafter,
+    *,
+    negated: bool,
+    node: ast.Block | None = None,
+) -> Exists | None:
+    inner = _bind_block(clauses, scope, drafter)
+    if node is not None:
+        # What an `exists` returns has no influence, but must be right.
+        bind_value_block(node, inner.scope, inner.order, drafter.findings)
+    if is_isolated(clauses, scope, inner.order):
+        report_isolated("not" if node is None else "exists", keyword, drafter.findings)
+        return None
+    pattern = inner.pattern
+    if pattern is None or drafter.findings:
+        return None
+    return Exists(shared=_find_shared_names(clauses, scope), pattern=pattern, negated=negated, origin=span)
+
+
+# --- optional and either -----------------------------------------------------------------------------
+
+
+def _bind_optional(
+    clause: ast.OptionalBlock, scope: Scope, drafter: BlockDrafter, order: dict[str, Span]
+) -> tuple[Scope, OptionalMatch | None]:
+    """Bind an optional block; the scope that is returned has its variables too, and `order` gets them."""
+    inner = _bind_block(clause.clauses, scope, drafter)
+    order |= dict.fromkeys(inner.order, clause.span)
+    # Reversed, so that the first place of a name stays.
+    for variable in reversed(list(iter_mentioned_variables(clause.clauses))):
+        if variable.name in inner.scope.variables:
+            order[variable.name] = variable.span
+    variables = {**scope.variables, **inner.scope.variables}
+    optional = scope.optional | inner.scope.variables.keys()
+    hidden = scope.hidden - inner.scope.variables.keys()
+    wider = replace(scope, variables=variables, optional=optional, hidden=hidden)
+    keyword = Span(clause.span.start, clause.span.start + len("optional"))
+    if is_isolated(clause.clauses, scope, inner.order):
+        report_isolated("optional", keyword, drafter.findings)
+        return wider, None
+    if not inner.scope.variables and not drafter.findings:
+        message = "this `optional` block binds no variable of its own, so it changes nothing"
+        help_ = "write `exists { … }` to test it, or drop it"
+        drafter.findings.add_error("T9", keyword, message, help_)
+    pattern = inner.pattern
+    if pattern is None or drafter.findings:
+        return wider, None
+    shared = _find_shared_names(clause.clauses, scope)
+    return wider, OptionalMatch(shared=shared, pattern=pattern, origin=clause.span)
+
+
+def _bind_either(
+    clause: ast.Either, scope: Scope, drafter: BlockDrafter, types: Mapping[str, VariableType]
+) -> tuple[Scope, Either | None]:
+    """Bind the alternatives of an `either`; the scope that is returned has the variables that all of them bind."""
+    names = [variable.name for variable in find_alternative_variables(clause) if scope.find(variable.name) is None]
+    known = {name: frozenset({type_.name}) for name in names if isinstance(type_ := types.get(name), NodeRef)}
+    inner = [_bind_block(clauses, scope, drafter, known) for clauses in clause.alternatives]
+    bound = check_alternative_types(clause, names, [each.scope for each in inner], drafter.findings)
+    wider = replace(scope, variables={**scope.variables, **bound}, hidden=scope.hidden - set(names))
+    every = tuple(each for clauses in clause.alternatives for each in clauses)
+    shared = _find_shared_names(every, scope)
+    patterns = [each.pattern for each in inner]
+    variables = tuple(
+        SharedVariable(variable=name, type=type_)
+        for name, type_ in bound.items()
+        if isinstance(type_, NodeRef | EdgeRef)
+    )
+    if not shared and not variables:
+        message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
+        keyword = Span(clause.span.start, clause.span.start + len("either"))
+        drafter.findings.add_error("T9", keyword, message, "bind one variable in all of them")
+    alternatives = tuple(pattern for pattern in patterns if pattern is not None)
+    if drafter.findings or len(alternatives) < len(patterns):
+        return wider, None
+    return wider, Either(shared=shared, alternatives=alternatives, variables=variables, origin=clause.span)
+
+
+def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: BlockDrafter) -> Hints:
+    """Return the types that the alternatives give to their variables, for the hops outside that lead to these."""
+    hints: dict[str, frozenset[str]] = {}
+    # Drafted on the side: what is wrong is reported when the alternatives are bound.
+    scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=generate_names())
+    for clause in eithers:
+        drafts = [scratch.draft(clauses, outer) for clauses in clause.alternatives]
+        for variable in find_alternative_variables(clause):
+            types = [draft.types.get(variable.name) for draft in drafts]
+            decided = frozenset(type_.name for type_ in types if isinstance(type_, NodeRef))
+            if decided:
+                hints[variable.name] = decided
+    return hints
+
+
+def _find_late_variables(
+    eithers: Iterable[ast.Either], clauses: tuple[ast.Clause, ...], outer: Scope | None
+) -> frozenset[str]:
+    """Return the variables that alternatives bind: those that no clause around them binds but as an end of a hop."""
+    bound = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
+    names = {variable.name for clause in eithers for variable in find_alternative_variables(clause)}
+    return frozenset(name for name in names - bound if outer is None or outer.find(name) is None)
+
+
+# --- shared variables --------------------------------------------------------------------------------
+
+
+def _find_shared(node: ast.Block, scope: Scope) -> tuple[SharedVariable, ...]:
+    """Return the variables of outer blocks that a block reads, those of its value and order included."""
+    return _build_shared(_iter_block_names(node), scope)
+
+
+def _find_shared_names(clauses: Iterable[ast.Clause], scope: Scope) -> tuple[SharedVariable, ...]:
+    return _build_shared((variable.name for variable in iter_mentioned_variables(clauses)), scope)
+
+
+def _iter_block_names(node: ast.Block) -> Iterator[str]:
+    predicate = ast.Where(predicate=node, span=node.span)
+    return (variable.name for variable in iter_mentioned_variables((predicate,)))
+
+
+def _build_shared(names: Iterable[str], scope: Scope) -> tuple[SharedVariable, ...]:
+    outer_types = {name: scope.find(name) for name in dict.fromkeys(names) if name not in scope.params}
+    shared: list[SharedVariable] = []
+    for name, type_ in outer_types.items():
+        if isinstance(type_, NodeRef | EdgeRef):
+            shared.append(SharedVariable(variable=name, type=type_))
+        elif isinstance(type_, ValueVariable):
+            shared.append(SharedVariable(variable=name, type=type_.type))
+    return tuple(shared)
+
+
+# --- conditions --------------------------------------------------------------------------------------
 
 
 def _hint_at_hop(predicate: ast.Expr, scope: Scope, findings: DiagnosticCollector) -> None:
@@ -139,28 +432,3 @@ def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
         high=1 if bounds is None else bounds.high,
         origin=hop.clause.span,
     )
-
-
-def _bind_not_block(clause: ast.NotBlock, scope: Scope, drafter: BlockDrafter) -> NotExists | None:
-    inner = _bind_block(clause.clauses, scope, drafter)
-    names = [
-        v.name
-        for v in iter_mentioned_variables(clause.clauses)
-        if v.name not in scope.params and v.name != ast.ANONYMOUS
-    ]
-    outer_types = {name: scope.find(name) for name in dict.fromkeys(names)}
-    bound_inside = {*inner.order, *iter_names_bound_inside(clause.clauses)}
-    # An unbound name is another error; it may have been meant as the shared variable.
-    if all(type_ is None for type_ in outer_types.values()) and all(name in bound_inside for name in outer_types):
-        keyword = Span(clause.span.start, clause.span.start + len("not"))
-        message = "this `not` block shares no variable with the clauses around it, so it would keep or drop all rows"
-        drafter.findings.add_error("T9", keyword, message, "share a variable: use one of the clauses around the block")
-        return None
-    if inner.pattern is None:
-        return None
-    shared = tuple(
-        SharedVariable(variable=name, type=type_.type if isinstance(type_, ValueVariable) else type_)
-        for name, type_ in outer_types.items()
-        if isinstance(type_, NodeRef | EdgeRef | ValueVariable)
-    )
-    return NotExists(shared=shared, pattern=inner.pattern, origin=clause.span)

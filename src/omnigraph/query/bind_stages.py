@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.query.bind_expr import ExprBinder
-from omnigraph.query.bind_output import BoundOutput, bind_count, bind_output, build_column_name, build_row_ties
+from omnigraph.query.bind_output import BoundOutput, bind_count, bind_output, build_row_ties
 from omnigraph.query.bind_pattern import bind_match, generate_names
+from omnigraph.query.column_names import build_column_name
 from omnigraph.query.expr import EdgeRef, EntityType, Expr, ExprType, NodeRef, Parameter, ShapedType, ValueRef
 from omnigraph.query.functions import CallContext
+from omnigraph.query.inline_lets import inline_lets
 from omnigraph.query.logical_plan import (
     OrderTerm,
     OutputColumn,
@@ -45,11 +47,12 @@ class ReadBinder:
     def _bind_read(self, read: ast.Read) -> ReadQuery | None:
         source: ReadQuery | None = None
         scope: Scope | None = None
-        for stage in read.parts:
+        for part in read.parts:
+            stage = self._inline_lets(part)
             matched = bind_match(stage.clauses, self.catalog, self.params, self.findings, scope, self.generated_names)
             inputs = () if scope is None else tuple(scope.variables)
             # Bound even if the pattern has errors: the errors of the output are independent of them.
-            output = bind_output(stage, matched.scope, (*inputs, *matched.order), self.findings)
+            output = bind_output(stage, matched.scope, matched.order, self.findings, inputs)
             bound: ReadQuery | None = None
             if not self.findings and matched.pattern is not None and output.columns:
                 variables = () if source is None else _list_inputs(source.output, stage.clauses)
@@ -57,6 +60,11 @@ class ReadBinder:
             source = bound
             scope = _build_stage_scope(output, matched.scope)
         return source
+
+    def _inline_lets(self, part: ast.Read | ast.Stage) -> ast.Read | ast.Stage:
+        if isinstance(part, ast.Stage):
+            return inline_lets(part, self.findings)
+        return inline_lets(part, self.findings)
 
     def _build(
         self,
@@ -120,7 +128,7 @@ class ReadBinder:
             pattern=Pattern(nodes=()),
             output=tuple(OutputColumn(name=name, value=names.read(name, union)) for name in variables),
             order=order,
-            ties=build_row_ties(variables, scope, union.span),
+            ties=build_row_ties(variables, scope, union.span, variables),
             limit=limit,
             offset=offset,
             description=notes.get("description"),

@@ -13,15 +13,21 @@ from omnigraph.query.logical_plan import (
     RRF_MIN_ROWS,
     BoundQuery,
     Count,
+    Each,
+    Either,
+    Exists,
     Hop,
     HopDirection,
     NodeBinding,
-    NotExists,
+    OptionalMatch,
     OrderTerm,
     OutputColumn,
     Pattern,
+    PatternBlock,
     ReadQuery,
     UnionSource,
+    ValueBlock,
+    get_patterns,
 )
 from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
 from omnigraph.query.rules.empty_pattern import is_empty
@@ -180,9 +186,42 @@ def _explain_pattern(pattern: Pattern) -> Iterator[str]:
     if pattern.filters and not is_empty(pattern):
         yield "where"
         yield from _indent(map(format_expr, pattern.filters))
-    for block in pattern.absent:
-        yield _format_not(block)
-        yield from _indent(_explain_pattern(block.pattern))
+    for block in pattern.blocks:
+        yield from _explain_block(block)
+
+
+def _explain_block(block: PatternBlock) -> Iterator[str]:
+    shared = ", ".join(f"${each.variable}" for each in block.shared)
+    per = f", for each {shared}" if shared else ", once"
+    match block:
+        case Exists():
+            yield f"{'not' if block.negated else 'exists'}{per}"
+        case OptionalMatch():
+            yield f"optional{per}"
+        case ValueBlock():
+            yield f"${block.variable} = {format_block(block)}{per}"
+        case Each():
+            yield f"each ${block.variable} in {format_expr(block.value)}"
+        case Either():
+            yield f"distinct {', '.join(f'${each.variable}' for each in block.variables) or 'matches'} of either{per}"
+        case _:
+            assert_never(block)
+    for number, inner in enumerate(get_patterns(block)):
+        if number:
+            yield "or"
+        yield from _indent(_explain_pattern(inner))
+
+
+def format_block(block: ValueBlock) -> str:
+    """Format what a block does with the matches of its pattern."""
+    parts = [block.kind.value]
+    if block.value is not None:
+        parts.append(f"{'distinct ' if block.distinct else ''}{format_expr(block.value)}")
+    if block.order:
+        parts.append(f"order by {', '.join(map(_format_sort_key, block.order))}")
+    if block.limit is not None:
+        parts.append(f"limit {_format_count(block.limit)}")
+    return " ".join(parts)
 
 
 def _format_node(node: NodeBinding) -> str:
@@ -200,10 +239,6 @@ def _format_hop(hop: Hop) -> str:
     else:
         rows = "each pair once" if hop.is_set else "each edge"
     return _append_notes(text, rows, _format_reads(hop.columns))
-
-
-def _format_not(block: NotExists) -> str:
-    return f"not, for each {', '.join(f'${shared.variable}' for shared in block.shared)}"
 
 
 def _format_reads(columns: tuple[str, ...]) -> str | None:

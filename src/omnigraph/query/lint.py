@@ -11,11 +11,13 @@ from omnigraph.query.expr import (
     And,
     Compare,
     Const,
-    EntityType,
+    EdgeRef,
     Expr,
+    ExprType,
     Identity,
     In,
     IsNull,
+    NodeRef,
     Now,
     Op,
     Or,
@@ -24,7 +26,7 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, iter_stages
+from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, get_bound_types, get_patterns, iter_stages
 from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import join_words
@@ -120,6 +122,10 @@ def _find_cross_products(pattern: Pattern, shared: tuple[str, ...]) -> Iterator[
     parts.union(shared)
     for hop in pattern.hops:
         parts.union([name for name in (hop.source, hop.edge_variable, hop.target) if name is not None])
+    for block in pattern.blocks:
+        bound = get_bound_types(block)
+        # A block that binds variables joins them with all that it reads.
+        parts.union([*(shared.variable for shared in block.shared), *bound] if bound else ())
     for expr in pattern.filters:
         for term in split_conjuncts(expr):
             if isinstance(term, Compare) and term.op is Op.EQ:
@@ -133,8 +139,9 @@ def _find_cross_products(pattern: Pattern, shared: tuple[str, ...]) -> Iterator[
             help_ = "connect it by a hop or an equality, or make it a separate query"
             yield Diagnostic("L203", origins[name], message, help_)
         seen.add(parts.find_root(name))
-    for block in pattern.absent:
-        yield from _find_cross_products(block.pattern, tuple(outer.variable for outer in block.shared))
+    for block in pattern.blocks:
+        for inner in get_patterns(block):
+            yield from _find_cross_products(inner, tuple(outer.variable for outer in block.shared))
 
 
 class _DisjointSets:
@@ -169,7 +176,7 @@ def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     match plan:
         case ReadQuery():
             for stage in iter_stages(plan):
-                inputs: dict[str, EntityType] = {e.variable: e.entity for e in stage.inputs if e.entity is not None}
+                inputs: dict[str, ExprType] = {each.variable: each.type for each in stage.inputs}
                 yield from _find_unindexed_in_pattern(stage.pattern, inputs, catalog)
         case MutationQuery():
             for statement in plan.statements:
@@ -180,17 +187,18 @@ def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
 
 
 def _find_unindexed_in_pattern(
-    pattern: Pattern, outer_types: dict[str, EntityType], catalog: Catalog
+    pattern: Pattern, outer_types: dict[str, ExprType], catalog: Catalog
 ) -> Iterator[Diagnostic]:
-    types = {**outer_types, **pattern.types}
+    types = {**outer_types, **pattern.entity_types}
     for filters in (*(n.filters for n in pattern.nodes), *(h.filters for h in pattern.hops), pattern.filters):
         for expr in filters:
             yield from _find_unindexed_in_expr(expr, types, catalog)
-    for block in pattern.absent:
-        yield from _find_unindexed_in_pattern(block.pattern, types, catalog)
+    for block in pattern.blocks:
+        for inner in get_patterns(block):
+            yield from _find_unindexed_in_pattern(inner, types, catalog)
 
 
-def _find_unindexed_in_expr(expr: Expr, types: dict[str, EntityType], catalog: Catalog) -> Iterator[Diagnostic]:
+def _find_unindexed_in_expr(expr: Expr, types: dict[str, ExprType], catalog: Catalog) -> Iterator[Diagnostic]:
     match expr:
         case Or() if not _can_use_indexes(expr):
             return
@@ -206,9 +214,10 @@ def _find_unindexed_in_expr(expr: Expr, types: dict[str, EntityType], catalog: C
 
 
 def _check_equality_index(
-    prop: Prop, other: Expr, types: dict[str, EntityType], catalog: Catalog
+    prop: Prop, other: Expr, types: dict[str, ExprType], catalog: Catalog
 ) -> Iterator[Diagnostic]:
-    declared = catalog.find_type(types[prop.variable].name)
+    type_ = types[prop.variable]
+    declared = catalog.find_type(type_.name) if isinstance(type_, NodeRef | EdgeRef) else None
     # A comparison with null is never true and gets its own warning, L205.
     is_null = isinstance(other, Const) and other.value is None
     if declared is not None and not is_null and _is_selective(prop) and not _has_index(declared, prop.name):
@@ -279,9 +288,14 @@ def _find_null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]
                         yield Diagnostic("L205", assignment.value.span, message, f"write a clause: {test}")
             case ast.Where():
                 yield from _find_null_in_predicate(clause.predicate)
-            case ast.NotBlock():
+            case ast.NotBlock() | ast.OptionalBlock():
                 yield from _find_null_in_clauses(clause.clauses)
-            case ast.TraversalClause():
+            case ast.Either():
+                for alternative in clause.alternatives:
+                    yield from _find_null_in_clauses(alternative)
+            case ast.Let() | ast.Each():
+                yield from _find_null_in_predicate(clause.value)
+            case ast.TraversalClause() | ast.PathClause():
                 pass
             case _:
                 assert_never(clause)
@@ -289,7 +303,9 @@ def _find_null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]
 
 def _find_null_in_predicate(predicate: ast.Expr) -> Iterator[Diagnostic]:
     for part in walk(predicate):
-        if isinstance(part, ast.Compare) and (_is_null(part.left) or _is_null(part.right)):
+        if isinstance(part, ast.Block):
+            yield from _find_null_in_clauses(part.clauses)
+        elif isinstance(part, ast.Compare) and (_is_null(part.left) or _is_null(part.right)):
             test = "is not null" if part.op is ast.CompareOp.NE else "is null"
             yield Diagnostic("L205", part.span, "a comparison with `null` is never true", f"test with `{test}`")
 

@@ -11,14 +11,16 @@ immediately.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
+from omnigraph.lang.query_ast import BlockKind
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import (
     Aggregate,
+    AggregateFunction,
+    ArrayOf,
     EdgeRef,
     Entity,
-    EntityType,
     Expr,
     ExprType,
     Identity,
@@ -36,6 +38,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
 from omnigraph.query.mutation_plan import MutationQuery
+from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
 # A sort key belongs to the plan of a read; that aggregates have keys too is a detail of theirs.
 __all__ = ["OrderTerm"]
@@ -127,17 +130,36 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedVariable:
-    """A variable of an outer block that a `not` block reads, and its type."""
+    """A variable of an outer block that an inner block reads, and its type."""
 
     variable: str
     type: ExprType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotExists:
-    """`not { … }`, an anti-join: keep a match of the outer block if no match of `pattern` has its `shared` variables.
+class Exists:
+    """`exists { … }`, a semi-join: keep a match of the outer block if a match of `pattern` has its `shared` variables.
 
-    `pattern` binds the block's own variables only; its hops and `filters` may read the shared ones.
+    If `negated`, it is `not { … }`, an anti-join: keep it if there is none. `pattern` binds the block's own variables
+    only; its hops and `filters` may read the shared ones.
+    """
+
+    shared: tuple[SharedVariable, ...]
+    pattern: "Pattern"
+    negated: bool = False
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require(bool(self.shared), "a block that only tests shares a variable with its outer block")
+        check_pattern(self.pattern, _index_shared(self.shared))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalMatch:
+    """`optional { … }`, a left join: each match of the outer block with every match of `pattern` that it has, or nulls.
+
+    The variables of `pattern` are visible outside, where they are nullable. Optional blocks apply after all else, in
+    order.
     """
 
     shared: tuple[SharedVariable, ...]
@@ -145,30 +167,192 @@ class NotExists:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(bool(self.shared), "a `not` block shares a variable with its outer block")
-        check_pattern(self.pattern, {s.variable: s.type for s in self.shared})
+        require(bool(self.shared), "an optional block shares a variable with its outer block")
+        check_pattern(self.pattern, _index_shared(self.shared))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Either:
+    """`either { … } or { … }`: the distinct `variables` of the matches of all alternatives.
+
+    Each alternative binds all of `variables`; what else it binds is not visible outside.
+    """
+
+    shared: tuple[SharedVariable, ...]
+    alternatives: tuple["Pattern", ...]
+    variables: tuple[SharedVariable, ...]
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require(bool(self.shared or self.variables), "an `either` reads or binds a variable")
+        for pattern in self.alternatives:
+            check_pattern(pattern, _index_shared(self.shared))
+            types = pattern.types
+            for bound in self.variables:
+                require(types.get(bound.variable) == bound.type, f"an alternative does not bind {bound.variable}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueBlock:
+    """`count { … }`, `collect { … return value }`: bind `variable` to one value for each match of the outer block.
+
+    The matches of `pattern` have the values `value`; `distinct`, `order` with `ties`, and `limit` choose among them as
+    they do in a read, and `kind` folds those that are left.
+    """
+
+    variable: str
+    kind: BlockKind
+    shared: tuple[SharedVariable, ...]
+    pattern: "Pattern"
+    value: Expr | None = None
+    distinct: bool = False
+    order: tuple["OrderTerm", ...] = ()
+    ties: tuple[Expr, ...] = ()
+    limit: "Count | None" = None
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        bound = _index_shared(self.shared)
+        check_pattern(self.pattern, bound)
+        bound.update(self.pattern.types)
+        for expr in self.exprs:
+            _check_variables(expr, bound)
+        if self.value is None:
+            is_plain = not (self.distinct or self.order or self.limit is not None)
+            require(self.kind in (BlockKind.EXISTS, BlockKind.COUNT) and is_plain, f"`{self.kind.value}` needs a value")
+        if self.kind not in (BlockKind.EXISTS, BlockKind.COLLECT):
+            # Built for its checks: it refuses a value that does not fold.
+            require(self.aggregate.type is not None, "a block that folds")
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """All expressions that are evaluated over the matches of the block."""
+        value = () if self.value is None else (self.value,)
+        return (*value, *(key.value for key in self.order), *self.ties)
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """The aggregate that folds the values of a block that neither tests nor collects."""
+        return Aggregate(fold=AggregateFunction(self.kind.value), argument=self.value, origin=self.origin)
+
+    @property
+    def type(self) -> ExprType:
+        """The type of the value."""
+        match self.kind:
+            case BlockKind.EXISTS:
+                return Scalar.BOOL
+            case BlockKind.COLLECT:
+                return build_list_type(Scalar.BOOL if self.value is None else self.value.type)
+            case _:
+                return self.aggregate.type
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the value can be null: if there may be nothing to fold."""
+        return self.kind in (BlockKind.SUM, BlockKind.MIN, BlockKind.MAX, BlockKind.AVG)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Each:
+    """`each $x in list`: a match for each element of `value`, with `variable` bound to it; none if it is null or empty.
+
+    An element that is a node or edge is bound to its row, so that hops can start there. `position` is bound to the
+    place of the element in its list, from 0: it tells matches with equal elements apart.
+    """
+
+    variable: str
+    position: str
+    value: Expr
+    shared: tuple[SharedVariable, ...]
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.value.type, ListOf | ArrayOf), f"{self.value.type} is not a list")
+        _check_variables(self.value, _index_shared(self.shared))
+
+    @property
+    def type(self) -> ExprType:
+        """The type of an element."""
+        assert isinstance(self.value.type, ListOf | ArrayOf)  # noqa: S101 - checked when it was built
+        return self.value.type.element
+
+    @property
+    def is_entity(self) -> bool:
+        """Whether the elements are nodes or edges."""
+        return isinstance(self.type, NodeRef | EdgeRef)
+
+
+PatternBlock: TypeAlias = Exists | OptionalMatch | Either | ValueBlock | Each
+
+
+def build_list_type(element: ExprType) -> ExprType:
+    """Return the type of a list of such elements: one that a property can have, if there is one."""
+    match element:
+        case EnumOf():
+            return ListOf(Scalar.STRING)
+        case Scalar() if element is not Scalar.BLOB:
+            return ListOf(element)
+        case _:
+            return ArrayOf(element)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """All matches of these variables and hops for which every filter is true, except those that `absent` excludes.
+    """All matches of these variables and hops for which every filter is true, with what `blocks` add, test or exclude.
 
     Variables are in order of appearance in the text. `filters` may read any number of variables, also of an outer
     block; a filter that reads one variable may instead be part of its node or hop. Unconnected variables form a cross
-    product.
+    product. Optional blocks are in the order in which they apply.
     """
 
     nodes: tuple[NodeBinding, ...]
     hops: tuple[Hop, ...] = ()
     filters: tuple[Expr, ...] = ()
-    absent: tuple[NotExists, ...] = ()
+    blocks: tuple[PatternBlock, ...] = ()
 
     @property
-    def types(self) -> dict[str, EntityType]:
-        """The types of the pattern's own variables, nodes first, then edges."""
-        types: dict[str, EntityType] = {node.variable: node.type for node in self.nodes}
+    def own_types(self) -> dict[str, ExprType]:
+        """The types of the variables that nodes and hops bind: filters of these alone can be evaluated with them."""
+        types: dict[str, ExprType] = {node.variable: node.type for node in self.nodes}
         types.update({hop.edge_variable: hop.edge for hop in self.hops if hop.edge_variable is not None})
         return types
+
+    @property
+    def entity_types(self) -> dict[str, ExprType]:
+        """The types of all variables that are bound to nodes and edges, also by alternatives and optional blocks."""
+        types = self.own_types
+        for block in self.blocks:
+            if isinstance(block, Either):
+                types.update(_index_shared(block.variables))
+            elif isinstance(block, OptionalMatch):
+                types.update(block.pattern.entity_types)
+            elif isinstance(block, Each) and block.is_entity:
+                types[block.variable] = block.type
+        return types
+
+    @property
+    def row_types(self) -> dict[str, ExprType]:
+        """The types of all variables in which two matches can differ: also elements of lists and their positions."""
+        types = self.entity_types
+        for block in self.blocks:
+            if isinstance(block, OptionalMatch):
+                types.update(block.pattern.row_types)
+            elif isinstance(block, Each):
+                types.update(get_bound_types(block))
+        return types
+
+    @property
+    def types(self) -> dict[str, ExprType]:
+        """The types of all variables that can be read outside: nodes first, then edges, then those of blocks."""
+        types = self.row_types
+        types.update({block.variable: block.type for block in self.blocks if isinstance(block, ValueBlock)})
+        return types
+
+    @property
+    def optional_variables(self) -> frozenset[str]:
+        """The variables that may be null, because an optional block binds them."""
+        optional = (block.pattern.row_types for block in self.blocks if isinstance(block, OptionalMatch))
+        return frozenset[str]().union(*optional)
 
     def find_node(self, variable: str) -> NodeBinding:
         """Return the binding of a node variable.
@@ -180,6 +364,50 @@ class Pattern:
             if node.variable == variable:
                 return node
         raise KeyError(variable)
+
+
+def get_patterns(block: PatternBlock) -> tuple[Pattern, ...]:
+    """Return the patterns of a block: one, or its alternatives; an `each` has none."""
+    if isinstance(block, Each):
+        return ()
+    return block.alternatives if isinstance(block, Either) else (block.pattern,)
+
+
+def map_patterns(block: PatternBlock, change: Callable[[Pattern], Pattern]) -> PatternBlock:
+    """Return the block with `change` applied to its patterns."""
+    if isinstance(block, Each):
+        return block
+    if isinstance(block, Either):
+        return replace(block, alternatives=tuple(map(change, block.alternatives)))
+    return replace(block, pattern=change(block.pattern))
+
+
+def get_block_exprs(block: PatternBlock) -> tuple[Expr, ...]:
+    """Return the expressions of a block beside those of its patterns."""
+    if isinstance(block, Each):
+        return (block.value,)
+    return block.exprs if isinstance(block, ValueBlock) else ()
+
+
+def get_bound_types(block: PatternBlock) -> dict[str, ExprType]:
+    """Return the types of the variables that a block binds for the outside."""
+    match block:
+        case Exists():
+            return {}
+        case OptionalMatch():
+            return block.pattern.row_types
+        case Either():
+            return _index_shared(block.variables)
+        case ValueBlock():
+            return {block.variable: block.type}
+        case Each():
+            return {block.variable: block.type, block.position: Scalar.I64}
+        case _:
+            assert_never(block)
+
+
+def _index_shared(shared: Iterable[SharedVariable]) -> dict[str, ExprType]:
+    return {each.variable: each.type for each in shared}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +460,7 @@ class StageVariable:
     is_matched: bool = False
 
     @property
-    def entity(self) -> EntityType | None:
+    def entity(self) -> NodeRef | EdgeRef | None:
         """The type of the node or edge that it is bound to; None for a value."""
         return self.type if isinstance(self.type, NodeRef | EdgeRef) else None
 
@@ -390,14 +618,16 @@ BoundQuery: TypeAlias = ReadQuery | MutationQuery
 
 
 def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
-    """Yield all predicates of a pattern and of its `not` blocks."""
+    """Yield all predicates of a pattern and of its blocks, and the values of these."""
     for node in pattern.nodes:
         yield from node.filters
     for hop in pattern.hops:
         yield from hop.filters
     yield from pattern.filters
-    for absent in pattern.absent:
-        yield from iter_predicates(absent.pattern)
+    for block in pattern.blocks:
+        yield from get_block_exprs(block)
+        for inner in get_patterns(block):
+            yield from iter_predicates(inner)
 
 
 def prune_columns(query: ReadQuery) -> ReadQuery:
@@ -417,25 +647,28 @@ def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None
     """
     types = pattern.types
     edge_variables = sum(hop.edge_variable is not None for hop in pattern.hops)
+    in_blocks = sum(len(get_bound_types(block)) for block in pattern.blocks)
     # `types` is a dict: a variable that is bound twice makes it smaller.
-    require(len(types) == len(pattern.nodes) + edge_variables, "a variable is bound twice")
+    require(len(types) == len(pattern.nodes) + edge_variables + in_blocks, "a variable is bound twice")
     require(not types.keys() & outer_types.keys(), "a variable of an outer block is bound again")
     bound: dict[str, ExprType] = {**outer_types, **types}
     for hop in pattern.hops:
         require(bound.get(hop.source) == NodeRef(hop.source_type), f"{hop.source} is not a {hop.source_type}")
         require(bound.get(hop.target) == NodeRef(hop.target_type), f"{hop.target} is not a {hop.target_type}")
+        # The hops of a pattern come before its optional blocks.
+        require(not {hop.source, hop.target} & pattern.optional_variables, "an end of a hop is optional")
     for expr in pattern.filters:
         require(is_predicate(expr), "a filter is a predicate")
         _check_variables(expr, bound)
-    for absent in pattern.absent:
-        for shared in absent.shared:
+    for block in pattern.blocks:
+        for shared in block.shared:
             require(bound.get(shared.variable) == shared.type, f"{shared.variable} is not bound in the outer block")
 
 
 def _add_identities(exprs: Iterable[Expr]) -> set[Expr]:
     """Return the expressions, and the ids of those that are whole nodes or edges."""
     unique = set(exprs)
-    ids: set[Expr] = {Identity(variable=e.variable, origin=e.origin) for e in unique if isinstance(e, Entity)}
+    ids: set[Expr] = {build_identity(e) for e in unique if isinstance(e, Entity)}
     return unique | ids
 
 
@@ -450,8 +683,13 @@ def _check_variables(expr: Expr, bound: Mapping[str, ExprType]) -> None:
         require(name in bound, f"variable {name} is not bound")
 
 
+def build_identity(entity: Entity) -> Identity:
+    """Return the id of a whole node or edge, by which it is compared."""
+    return Identity(variable=entity.variable, nullable=entity.nullable, origin=entity.origin)
+
+
 def _find_read_columns(pattern: Pattern) -> set[tuple[str, str]]:
-    """Return the (variable, property) pairs that the filters of a pattern and of its `not` blocks read.
+    """Return the (variable, property) pairs that the filters of a pattern and of its blocks read.
 
     The own variables of an inner block are left out.
     """
@@ -461,21 +699,32 @@ def _find_read_columns(pattern: Pattern) -> set[tuple[str, str]]:
         *(f for h in pattern.hops for f in h.filters),
     ]
     columns = {pair for expr in exprs for pair in find_properties(expr)}
-    for absent in pattern.absent:
-        # Two sibling blocks may bind different variables of the same name.
-        inner = absent.pattern.types
-        columns |= {(variable, name) for variable, name in _find_read_columns(absent.pattern) if variable not in inner}
+    for block in pattern.blocks:
+        own = {pair for expr in get_block_exprs(block) for pair in find_properties(expr)}
+        for inner in get_patterns(block):
+            # Two sibling blocks may bind different variables of the same name.
+            reads = own | _find_read_columns(inner)
+            columns |= {(variable, name) for variable, name in reads if variable not in inner.types}
     return columns
 
 
 def _prune_pattern_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Pattern:
     columns: dict[str | None, list[str]] = {}
+    all_reads = read | _find_read_columns(pattern)
     # Sorted, because the order of a set of strings differs between processes.
-    for variable, name in sorted(read | _find_read_columns(pattern)):
+    for variable, name in sorted(all_reads):
         columns.setdefault(variable, []).append(name)
+
+    def prune_block(block: PatternBlock) -> PatternBlock:
+        own = {pair for expr in get_block_exprs(block) for pair in find_properties(expr)}
+        # What the outside reads of the variables that a block binds is read where they are bound.
+        shown = get_bound_types(block)
+        own |= {(variable, name) for variable, name in all_reads if variable in shown}
+        return map_patterns(block, lambda inner: _prune_pattern_columns(inner, own))
+
     return replace(
         pattern,
         nodes=tuple(replace(node, columns=tuple(columns.get(node.variable, ()))) for node in pattern.nodes),
         hops=tuple(replace(hop, columns=tuple(columns.get(hop.edge_variable, ()))) for hop in pattern.hops),
-        absent=tuple(replace(a, pattern=_prune_pattern_columns(a.pattern, set())) for a in pattern.absent),
+        blocks=tuple(map(prune_block, pattern.blocks)),
     )

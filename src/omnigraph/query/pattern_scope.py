@@ -49,6 +49,7 @@ class _BoundNames:
     order: dict[str, Span] = field(default_factory=dict)
     edges: dict[str, VariableType] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
+    lets: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,14 @@ class BlockDrafter:
     findings: DiagnosticCollector
     generated_names: Iterator[str]
 
-    def draft(self, clauses: tuple[ast.Clause, ...], outer: Scope | None) -> BlockDraft:
-        """Collect the nodes and hops of a block, and infer the types of its own variables."""
-        bound = _BoundNames()
+    def draft(
+        self, clauses: tuple[ast.Clause, ...], outer: Scope | None, hints: Mapping[str, frozenset[str]] | None = None
+    ) -> BlockDraft:
+        """Collect the nodes and hops of a block, and infer the types of its own variables.
+
+        `hints` are the types that variables can have by what is known outside of these clauses.
+        """
+        bound = _BoundNames(lets={clause.variable.name for clause in clauses if isinstance(clause, ast.Let)})
         nodes: list[NodeDraft] = []
         hops: list[tuple[HopDraft, str | None]] = []
         for clause in clauses:
@@ -74,6 +80,8 @@ class BlockDrafter:
         # Types are inferred after all clauses are collected, because their order has no meaning.
         ends = [name for hop, _ in hops for name in (hop.source, hop.target)]
         choices = self._collect_bound_types(nodes, ends, bound, outer)
+        choices |= {name: types for name, types in (hints or {}).items() if name not in choices and name in ends}
+        self._check_lets(clauses, bound, outer)
         inference = TypeInference(self.findings, choices, bound.broken)
         inference.run([hop for hop, _ in hops])
         return BlockDraft(
@@ -91,6 +99,11 @@ class BlockDrafter:
             return self._bind_anonymous(variable, bound)
         if self._is_param(variable, bound):
             return variable.name
+        if variable.name in bound.lets or (outer is not None and outer.is_let(variable.name)):
+            message = f"`${variable.name}` is an abbreviation (`let`), so it can't be bound or be an end of a hop"
+            help_ = "use the variable itself, or give the abbreviation another name"
+            self.findings.add_error("T6", variable.span, message, help_)
+            return self._add_clash(bound)
         outer_type = None if outer is None else outer.find(variable.name)
         if isinstance(outer_type, ValueVariable):
             message = f"`${variable.name}` is a value of type {outer_type.type}, not a node"
@@ -140,6 +153,20 @@ class BlockDrafter:
         bound.order.setdefault(variable.name, variable.span)
         bound.broken.add(variable.name)
         return True
+
+    def _check_lets(self, clauses: tuple[ast.Clause, ...], bound: _BoundNames, outer: Scope | None) -> None:
+        seen: set[str] = set()
+        for clause in clauses:
+            if not isinstance(clause, ast.Let):
+                continue
+            name, span = clause.variable.name, clause.variable.span
+            is_outer = outer is not None and (outer.find(name) is not None or outer.is_let(name))
+            if name == ast.ANONYMOUS:
+                self.findings.add_error("Q003", span, "`$_` has no name, so nothing could use this abbreviation")
+            elif name in self.params or name in bound.edges or name in seen or is_outer:
+                message = f"there is already a `${name}`, so it can't be an abbreviation"
+                self.findings.add_error("Q003", span, message, "give it another name")
+            seen.add(name)
 
     def _bind_anonymous(self, variable: ast.Variable, bound: _BoundNames) -> str:
         name = next(self.generated_names)

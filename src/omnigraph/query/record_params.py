@@ -178,8 +178,11 @@ def _read_columns(value: Any) -> dict[str, list[object]] | None:  # noqa: ANN401
 
 
 def _read_series(series: Any) -> list[object]:  # noqa: ANN401 - a column of pandas
-    # In a data frame, NaN means that there is no value.
+    # In a data frame, NaN means that there is no value; a column of integers with such a gap is one of floats.
     values: list[object] = series.astype(object).where(series.notna(), None).tolist()
+    present = [value for value in values if type(value) is float]
+    if len(present) < len(values) and present and all(value.is_integer() for value in present):
+        return [int(value) if type(value) is float else value for value in values]
     return values
 
 

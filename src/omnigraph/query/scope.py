@@ -6,7 +6,7 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.expression_tree import walk
+from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk, walk_deep
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
@@ -59,6 +59,14 @@ class NameResolver(Protocol):
 
     def get_type(self, type_: EntityType) -> AnyType:
         """Return the catalog entry of a node or edge type that an expression has."""
+        ...
+
+
+class BlockLifter(Protocol):
+    """Binds the blocks in expressions, each as a variable of the pattern around it."""
+
+    def lift(self, node: ast.Block) -> Expr | None:
+        """Return the value of a block; None if it has an error, which is then already reported."""
         ...
 
 
@@ -160,7 +168,8 @@ def _resolve_value_type(type_: lit.TypeExpr) -> ValueType | str:
 class Scope:
     """The scope of a block: its variables, and those of its outer blocks.
 
-    `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null.
+    `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null, `lets` the names
+    of abbreviations, which are replaced before anything is bound.
     """
 
     catalog: Catalog
@@ -171,6 +180,8 @@ class Scope:
     optional: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     """Names that were bound before a `with` that does not name them."""
+    lifter: BlockLifter | None = None
+    lets: frozenset[str] = frozenset()
 
     # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
@@ -182,6 +193,10 @@ class Scope:
     def is_dropped(self, name: str) -> bool:
         """Return whether a name was bound before a stage that does not name it."""
         return name in self.dropped or (self.outer is not None and self.outer.is_dropped(name))
+
+    def is_let(self, name: str) -> bool:
+        """Return whether a name is an abbreviation of this or an outer block."""
+        return name in self.lets or (self.outer is not None and self.outer.is_let(name))
 
     def is_nullable(self, name: str) -> bool:
         """Return whether a variable may be null, because an optional block of this or an outer block binds it."""
@@ -299,7 +314,7 @@ class ReadNameResolver:
 
     def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.hidden:
-            return "it is bound only inside a `not` block, and is not visible outside it"
+            return "it is bound only inside a block, and is not visible outside it"
         if self.scope.is_dropped(name):
             return f"`with` ends the variables that it does not name: write `with {{ ${name}, … }}`"
         visible = (*self.scope.names, *self.scope.params.names)
@@ -331,48 +346,63 @@ def report_unknown_property(name: lit.Name, declared: AnyType, findings: Diagnos
 def iter_mentioned_variables(clauses: Iterable[ast.Clause]) -> Iterator[ast.Variable]:
     """Yield every `$name` in these clauses and their inner blocks, parameters and `$_` included."""
     for clause in clauses:
-        match clause:
-            case ast.Binding():
-                yield clause.variable
-                for assignment in clause.filters:
-                    yield from _iter_expr_variables(assignment.value)
-            case ast.TraversalClause():
-                # A hop has no other variables than those it binds.
-                yield from find_bound_variables(clause)
-            case ast.Where():
-                yield from _iter_expr_variables(clause.predicate)
-            case ast.NotBlock():
-                yield from iter_mentioned_variables(clause.clauses)
-            case _:
-                assert_never(clause)
+        yield from find_bound_variables(clause)
+        for expr in list_clause_expressions(clause):
+            yield from iter_expr_variables(expr)
+        yield from iter_mentioned_variables(list_inner_clauses(clause))
 
 
 def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
-    """Return the variables that a clause binds, in source order."""
+    """Return the variables that a clause binds for its own block, in source order."""
     match clause:
         case ast.Binding():
             return (clause.variable,)
         case ast.TraversalClause():
             edge = () if clause.edge_variable is None else (clause.edge_variable,)
             return (clause.source, *edge, clause.target)
-        case ast.Where() | ast.NotBlock():
+        case ast.PathClause():
+            return (clause.variable, *find_bound_variables(clause.hop))
+        case ast.Each():
+            return (clause.variable,)
+        case ast.OptionalBlock():
+            return tuple(variable for inner in clause.clauses for variable in find_bound_variables(inner))
+        case ast.Either():
+            return find_alternative_variables(clause)
+        case ast.Where() | ast.NotBlock() | ast.Let():
             return ()
         case _:
             assert_never(clause)
 
 
+def find_alternative_variables(clause: ast.Either) -> tuple[ast.Variable, ...]:
+    """Return the variables that every alternative binds, in the order of the first one."""
+    bound = [
+        {variable.name: variable for inner in clauses for variable in reversed(find_bound_variables(inner))}
+        for clauses in clause.alternatives
+    ]
+    others = [set(names) for names in bound[1:]]
+    first = (variable for inner in clause.alternatives[0] for variable in find_bound_variables(inner))
+    by_name = {variable.name: variable for variable in first if variable.name != ast.ANONYMOUS}
+    return tuple(variable for name, variable in by_name.items() if all(name in names for names in others))
+
+
 def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
-    """Yield the names that the `not` blocks among these clauses bind, at any depth."""
+    """Yield the names that blocks among these clauses and in their expressions bind, at any depth."""
     for clause in clauses:
-        if isinstance(clause, ast.NotBlock):
-            for inner in clause.clauses:
-                yield from (variable.name for variable in find_bound_variables(inner))
-            yield from iter_names_bound_inside(clause.clauses)
+        inside = [list_inner_clauses(clause)]
+        for expr in list_clause_expressions(clause):
+            inside += [part.clauses for part in walk_deep(expr) if isinstance(part, ast.Block)]
+        for inner in inside:
+            yield from (variable.name for each in inner for variable in find_bound_variables(each))
+            yield from iter_names_bound_inside(inner)
 
 
-def _iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
+def iter_expr_variables(expr: ast.Expr) -> Iterator[ast.Variable]:
+    """Yield every `$name` in an expression and in the blocks inside it."""
     for part in walk(expr):
         if isinstance(part, ast.Variable):
             yield part
-        elif isinstance(part, ast.PropertyRef):
+        elif isinstance(part, ast.PropertyRef | ast.AllProperties):
             yield part.variable
+        elif isinstance(part, ast.Block):
+            yield from iter_mentioned_variables(part.clauses)

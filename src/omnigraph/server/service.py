@@ -45,8 +45,12 @@ class Exchange:
     id: str
     method: str
     began: float
+    client: str | None = None
+    """The address of the client, which is all that is known of one that fails to authenticate."""
     actor: Actor = ANONYMOUS_ACTOR
     route: str = "-"
+    query: str | None = None
+    """The name of the stored query that the request runs."""
     action: Action | None = None
     graph: str | None = None
     branch: str | None = None
@@ -59,12 +63,14 @@ class Exchange:
         """Return the fields of the request's log line."""
         return {
             "request_id": self.id,
+            "client": self.client,
             "actor": self.actor.name,
             "method": self.method,
             "route": self.route,
             "action": None if self.action is None else self.action.value,
             "graph": _truncate(self.graph),
             "branch": _truncate(self.branch),
+            "query": _truncate(self.query),
             "commit": self.commit,
             "status": self.status,
             "error": self.code,

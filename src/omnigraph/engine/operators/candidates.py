@@ -20,10 +20,10 @@ from omnigraph.engine.operators.multiplicity import (
     sum_by_position,
     sum_segments,
 )
-from omnigraph.engine.physical_plan import AntiJoin, CountedSubtree, Node, SubtreeDirection
+from omnigraph.engine.physical_plan import CountedSubtree, Node, SemiJoin, SubtreeDirection
 
-# Evaluates a `not` block: returns which rows it keeps.
-Block: TypeAlias = Callable[[AntiJoin, Bindings], NDArray[np.bool_]]
+# Evaluates a test: returns which rows it keeps.
+Block: TypeAlias = Callable[[SemiJoin, Bindings], NDArray[np.bool_]]
 
 # Limit of the rows that one vectorised operation produces, where it can be split.
 CHUNK_ROWS = 1 << 21
@@ -105,7 +105,7 @@ class Candidates:
         """Count the matches of all rows at once, or return None if more than subtrees from the root decides."""
         node = self.node
         from_root = [run for run in self._subtrees if run.subtree.direction is SubtreeDirection.FROM_ROOT]
-        is_bare = not node.filters and not node.absent and len(from_root) == len(self._subtrees)
+        is_bare = not node.filters and not node.blocks and len(from_root) == len(self._subtrees)
         # With deleted rows, live positions are not consecutive, so counts by row would not be counts by position.
         if not is_bare or self._rows.count < self.size:
             return None
@@ -129,7 +129,7 @@ class Candidates:
             rows = passing
         rows = self._rows.get_positions() if rows is None else rows
         rows, multiplicity = self._apply_root_subtrees(rows, multiplicity)
-        for block in self.node.absent:
+        for block in self.node.blocks:
             if len(rows):
                 mask = self._block(block, Bindings({self.node.variable: rows}, len(rows)))
                 rows, multiplicity = rows[mask], None if multiplicity is None else multiplicity[mask]

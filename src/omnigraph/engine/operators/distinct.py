@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
-from omnigraph.engine.operators.multiplicity import pack_keys, sum_by_key, sum_by_position, sum_counts, unpack_keys
+from omnigraph.engine.operators.multiplicity import (
+    pack_keys,
+    shift_missing,
+    sum_by_key,
+    sum_by_position,
+    sum_counts,
+    unpack_keys,
+)
 
 Ints = TypeVar("Ints", Positions, NDArray[np.int64])
 
@@ -39,6 +46,19 @@ def compact(bindings: Bindings, keep: tuple[str, ...], *, has_multiplicity: bool
     columns = [bindings.columns[name] for name in keep]
     if not bindings.size:
         return Bindings(dict(zip(keep, columns, strict=True)), 0, np.zeros(0, np.int64) if has_multiplicity else None)
+    # Missing positions are negative, and the keys below are not.
+    columns, shifts = shift_missing(columns)
+    shifted = Bindings(dict(zip(keep, columns, strict=True)), bindings.size, bindings.multiplicity)
+    merged = _compact_positions(shifted, keep, has_multiplicity=has_multiplicity)
+    if not any(shifts):
+        return merged
+    restored = {name: merged.columns[name] - shift for name, shift in zip(keep, shifts, strict=True)}
+    return Bindings(restored, merged.size, merged.multiplicity)
+
+
+def _compact_positions(bindings: Bindings, keep: tuple[str, ...], *, has_multiplicity: bool) -> Bindings:
+    """Return what `compact` does for at least one row and column without missing positions."""
+    columns = [bindings.columns[name] for name in keep]
     if not has_multiplicity and len(columns) == 1:
         return _deduplicate_column(keep[0], columns[0])
     sizes = [int(column.max()) + 1 for column in columns]

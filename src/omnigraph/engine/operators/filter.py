@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
@@ -50,8 +51,12 @@ class BindingValues:
                 op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
             ) if self.types[left.variable] == self.types[right.variable]:
                 # A position identifies a row of its table, so no id has to be read.
-                is_same = self.columns[left.variable] == self.columns[right.variable]
-                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+                near, far = self.columns[left.variable], self.columns[right.variable]
+                is_same = near == far if expr.op is Op.EQ else near != far
+                if not (left.nullable or right.nullable):
+                    return build_array(is_same)
+                # A missing row has no id, so the comparison is unknown.
+                return pa.array(is_same, pa.bool_(), mask=(near < 0) | (far < 0))
             case _:
                 return None
 

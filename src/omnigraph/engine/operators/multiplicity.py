@@ -108,6 +108,12 @@ def sum_by_key(keys: NDArray[np.int64], multiplicity: Counts | None) -> tuple[ND
     return ordered[starts], runs if multiplicity is None or order is None else sum_segments(multiplicity[order], runs)
 
 
+def shift_missing(columns: Sequence[Positions]) -> tuple[list[Positions], list[int]]:
+    """Return columns without negative numbers, and by how much each was shifted: 1 where a position is missing."""
+    shifts = [int(len(column) > 0 and column.min() < 0) for column in columns]
+    return [column + shift if shift else column for column, shift in zip(columns, shifts, strict=True)], shifts
+
+
 def pack_keys(columns: Sequence[Positions], sizes: Sequence[int]) -> NDArray[np.int64] | None:
     """Pack several columns into one integer key per row, or return None if 64 bits can't hold it."""
     if np.prod([float(max(size, 1)) for size in sizes]) >= 2.0**63:

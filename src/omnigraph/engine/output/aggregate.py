@@ -32,7 +32,7 @@ from omnigraph.engine.output.projection import Frame, FrameValues, normalize_zer
 from omnigraph.engine.output.sort_keys import compute_sort_keys
 from omnigraph.engine.predicate_eval import evaluate_over
 from omnigraph.errors import QueryError
-from omnigraph.query.expr import Aggregate, AggregateFunction, Expr, Prop, Window
+from omnigraph.query.expr import Aggregate, AggregateFunction, Expr, Identity, Prop, Window
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import Grouping
 from omnigraph.schema.types import Scalar
@@ -55,7 +55,7 @@ def group(frame: Frame, grouping: Grouping) -> Frame:
     if not grouping.keys:
         groups = Groups(groups.row_groups, 1, groups.first)
     aggregates: dict[Aggregate | Window, pa.Array] = {
-        aggregate: compute_aggregate(frame, groups, aggregate) for aggregate in grouping.aggregates
+        aggregate: fold_groups(frame, groups, aggregate) for aggregate in grouping.aggregates
     }
     # Without keys only aggregates of the one row are read, and there may be no match whose columns it could have.
     columns = _take_group_columns(frame.bindings, groups) if grouping.keys else {}
@@ -63,8 +63,12 @@ def group(frame: Frame, grouping: Grouping) -> Frame:
     return Frame(bindings, frame.types, frame.context, aggregates, frame.scores, is_merged=True)
 
 
-def compute_aggregate(frame: Frame, groups: Groups, aggregate: Aggregate) -> pa.Array:
-    """Return an aggregate of every group of a frame's rows."""
+def fold_groups(frame: Frame, groups: Groups, aggregate: Aggregate) -> pa.Array:
+    """Return an aggregate of every group, also of those without a row.
+
+    Raises:
+        QueryError: A count, sum or product of integers exceeds I64, or another aggregate exceeds F64.
+    """
     if aggregate.where is not None:
         values = concat_chunks(evaluate_over(aggregate.where, FrameValues(frame, None), frame.context.inputs))
         rows = np.flatnonzero(read_booleans(values))
@@ -99,7 +103,7 @@ class _Aggregator:
             case AggregateFunction.COUNT if aggregate.distinct:
                 return build_array(self._count_distinct(argument).astype(np.int64, copy=False))
             case AggregateFunction.COUNT:
-                counts = self._count_rows(aggregate, _build_valid_mask(self.frame.evaluate(argument)))
+                counts = self._count_rows(aggregate, self._find_valid(argument))
                 return build_array(counts.astype(np.int64, copy=False))
             case AggregateFunction.SUM | AggregateFunction.AVG:
                 return self._sum(aggregate, argument)
@@ -131,6 +135,14 @@ class _Aggregator:
         if multiplicity is None:
             return np.bincount(row_groups, minlength=self.groups.count).astype(np.int64, copy=False)
         return _check_int64(aggregate, sum_whole(row_groups, self.groups.count, multiplicity, None))
+
+    def _find_valid(self, argument: Expr) -> NDArray[np.bool_] | None:
+        """Return which rows have a value of an argument, or None if all have."""
+        if isinstance(argument, Identity):
+            # A row has an id where its variable has a position: no id has to be read.
+            is_bound = self.frame.get_positions(argument.variable) >= 0
+            return None if is_bound.all() else is_bound
+        return _build_valid_mask(self.frame.evaluate(argument))
 
     def _count_distinct(self, argument: Expr) -> Ints:
         """Count the distinct values of each group; null is not a value."""
@@ -230,8 +242,10 @@ class _Aggregator:
             table = self.frame.get_table(argument.variable)
             if table.is_resident(argument.name):
                 numbers, valid = table.load_numbers(argument.name, self.frame.context.budget)
-                if valid is None:
-                    return pa.array(numbers.take(self.frame.get_positions(argument.variable)))
+                at = self.frame.get_positions(argument.variable)
+                # An optional variable may have no position.
+                if valid is None and at.min(initial=0) >= 0:
+                    return pa.array(numbers.take(at))
         return self.frame.evaluate(argument)
 
     def _find_extreme(self, aggregate: Aggregate, argument: Expr) -> pa.Array:

@@ -13,8 +13,9 @@ from omnigraph.engine.kernels import MAX_KERNEL_ROWS, Check, argsort_stable, ski
 from omnigraph.engine.operators.multiplicity import sum_by_position
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.engine.output.sort_keys import to_ordered_ints
-from omnigraph.query.expr import Const, Entity, Expr, Identity, MetaColumn, Now, ParamRef, Prop
+from omnigraph.query.expr import Const, Entity, Expr, Identity, MetaColumn, Now, ParamRef, Prop, ValueRef
 from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.types import EnumOf, Scalar
 from omnigraph.storage.arrow_buffers import fill_nulls, is_valid
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -99,16 +100,27 @@ def encode_expr(frame: Frame, expr: Expr) -> Codes | None:
         case Const() | ParamRef() | Now():
             return None
         case Entity(variable=variable) | Identity(variable=variable, part=MetaColumn.ID):
-            return Codes(frame.get_positions(variable), frame.get_table(variable).size, is_of_rows=True)
+            return _encode_positions(frame.get_positions(variable), frame.get_table(variable).size)
+        case ValueRef(variable=variable, type=type_) if not (isinstance(type_, Scalar | EnumOf)):
+            # Lists and records have no order, but the same index is the same value.
+            indices = frame.get_positions(variable)
+            return _encode_positions(indices, int(indices.max(initial=-1)) + 1)
         case Identity(variable=variable, part=part):
             return _encode_column(frame, variable, part.value, expr)
         case Prop(variable=variable, name=name):
             # Values of a unique column differ wherever rows do; nulls may repeat.
             if not expr.nullable and _is_unique(frame.get_table(variable).type, name):
-                return Codes(frame.get_positions(variable), frame.get_table(variable).size, is_of_rows=True)
+                return _encode_positions(frame.get_positions(variable), frame.get_table(variable).size)
             return _encode_column(frame, variable, name, expr)
         case _:
             return encode_values(frame.evaluate(expr))
+
+
+def _encode_positions(positions: Ints, size: int) -> Codes:
+    """Return codes of rows of a table; those of an optional variable without a row are null, and equal."""
+    if positions.min(initial=0) >= 0:
+        return Codes(positions, size, is_of_rows=True)
+    return Codes(positions + 1, size + 1, zero_is_null=True)
 
 
 def _is_unique(type_: AnyType, column: str) -> bool:
@@ -120,7 +132,12 @@ def _encode_column(frame: Frame, variable: str, column: str, expr: Expr) -> Code
     if frame.size * _MAX_TABLE_ROWS_PER_ROW < table.size:
         return encode_values(frame.evaluate(expr))
     codes, distinct = table.load_codes(column, frame.context.budget)
-    return Codes(codes[frame.get_positions(variable)].astype(np.int64) + 1, len(distinct) + 1, zero_is_null=True)
+    at = frame.get_positions(variable)
+    numbers = codes[at].astype(np.int64) + 1
+    if at.min(initial=0) < 0:
+        # A missing row has indexed the last one.
+        numbers[at < 0] = 0
+    return Codes(numbers, len(distinct) + 1, zero_is_null=True)
 
 
 def encode_values(values: pa.Array) -> Codes:

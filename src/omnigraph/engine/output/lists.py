@@ -9,8 +9,9 @@ from omnigraph.engine.output.projection import Frame, Rows, normalize_zeros
 from omnigraph.engine.output.sort import SortKey, sort_rows
 from omnigraph.engine.value_store import to_stored_type
 from omnigraph.errors import QueryError
-from omnigraph.query.expr import Aggregate, Entity, Expr, Identity, Input
+from omnigraph.query.expr import Aggregate, Entity, Expr, Input
 from omnigraph.query.format_expr import format_expr
+from omnigraph.query.logical_plan import build_identity
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.storage.arrow_buffers import build_array, is_valid
 
@@ -25,7 +26,7 @@ def sort_collected(frame: Frame, aggregate: Aggregate, argument: Expr) -> Rows:
     if aggregate.distinct:
         if isinstance(argument, Entity):
             # A whole node or edge has the order of its id.
-            argument = Identity(variable=argument.variable, nullable=argument.nullable, origin=argument.origin)
+            argument = build_identity(argument)
         return sort_rows(frame, [SortKey(argument)], None)
     keys = [SortKey(term.value, term.descending) for term in aggregate.order]
     return sort_rows(frame, [*keys, *map(SortKey, aggregate.ties)], None)

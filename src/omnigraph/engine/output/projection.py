@@ -13,24 +13,22 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
-from omnigraph.engine.physical_plan import VALUE_TYPE
+from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.value_store import mask_missing, to_stored_type
+from omnigraph.engine.value_store import evaluate_bound, mask_missing, to_stored_type
 from omnigraph.query.expr import (
     Aggregate,
     Bm25,
     Compare,
     Const,
-    EdgeRef,
     Entity,
     Expr,
     Identity,
     Nearest,
-    NodeRef,
     Now,
     ParamRef,
     Prop,
@@ -130,7 +128,7 @@ class Frame:
                 scores = self.scores.get(expr)
                 if scores is not None:
                     return scores.take(at)
-                return score_rows(self.context, expr, self.types[variable], at)
+                return evaluate_bound(at, lambda bound: score_rows(self.context, expr, self.types[variable], bound))
             case _:
                 return self.evaluate_stored(expr, rows)
 
@@ -228,14 +226,7 @@ class ScoreColumn:
 
 def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext) -> Frame:
     """Build the frame of a query's matches."""
-    return Frame(bindings, name_types(query), context)
-
-
-def name_types(query: ReadQuery) -> dict[str, str]:
-    """Return the name of each variable's type; a variable that is bound to a value has that of all values."""
-    return {
-        name: type_.name if isinstance(type_, NodeRef | EdgeRef) else VALUE_TYPE for name, type_ in query.types.items()
-    }
+    return Frame(bindings, {name: get_type_name(type_) for name, type_ in query.types.items()}, context)
 
 
 def find_ranked_variable(rank: Rank) -> str:

@@ -106,12 +106,17 @@ def resolve_row_range(query: ReadQuery, inputs: QueryInputs) -> tuple[int, int |
     Raises:
         ParameterError: A parameter that counts rows is negative.
     """
-    offset = _resolve_count(query.offset, "offset", inputs) or 0
-    limit = _resolve_count(query.limit, "limit", inputs)
+    offset = resolve_count(query.offset, "offset", inputs) or 0
+    limit = resolve_count(query.limit, "limit", inputs)
     return offset, None if limit is None else offset + limit
 
 
-def _resolve_count(count: Count | None, word: str, inputs: QueryInputs) -> int | None:
+def resolve_count(count: Count | None, word: str, inputs: QueryInputs) -> int | None:
+    """Return a number of rows, which may be a parameter.
+
+    Raises:
+        ParameterError: It is negative.
+    """
     if count is None or isinstance(count, int):
         return count
     value = inputs.resolve(count)
@@ -146,7 +151,7 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
     variable = find_ranked_variable(rank)
     at = frame.get_positions(variable)
     # A node may be in several matches, and is scored once.
-    candidates = _find_distinct(at, frame.context.budget.check)
+    candidates = _find_distinct(at[at >= 0], frame.context.budget.check)
     ranked = rank_rows(frame.context, rank, frame.types[variable], candidates, top, with_ties=True)
     scores = ScoreColumn(ranked.positions, ranked.values)
     indices, has_score = scores.find(at)
@@ -167,7 +172,8 @@ def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | No
     for rank in dict.fromkeys(part for expr in _list_conditions(query) for part in walk(expr)):
         if isinstance(rank, Rrf) and (rank != query.rank or rank in conditions):
             variable = find_ranked_variable(rank)
-            at = _find_distinct(frame.get_positions(variable), frame.context.budget.check)
+            every = frame.get_positions(variable)
+            at = _find_distinct(every[every >= 0], frame.context.budget.check)
             top = first if last is None else last
             values = score_rows(frame.context, rank, frame.types[variable], at, candidates=at, top=top)
             scores[rank] = ScoreColumn(at, np.asarray(values))

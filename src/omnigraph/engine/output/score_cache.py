@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.kernels import find_distinct
-from omnigraph.engine.output.projection import Frame, Rows, ScoreColumn, build_frame, find_ranked_variable, name_types
+from omnigraph.engine.output.projection import Frame, Rows, ScoreColumn, build_frame, find_ranked_variable
+from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.query.expr import Bm25, Nearest
 from omnigraph.query.logical_plan import ReadQuery
@@ -26,7 +27,7 @@ class ScoreCache:
         self._rank = rank
         self._context = context
         self.variable = find_ranked_variable(rank)
-        self._type = name_types(query)[self.variable]
+        self._type = get_type_name(query.types[self.variable])
         self._is_scored: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._has_score: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._values: NDArray[np.float64] = np.zeros(0, np.float64)
@@ -35,7 +36,8 @@ class ScoreCache:
         """Return the numbers of the rows that have a score: the others are not in the result."""
         at = bindings.columns[self.variable].astype(np.int64, copy=False)
         self._score_new_rows(at)
-        return np.flatnonzero(self._has_score[at])
+        # A missing row indexes the last one, and has no score.
+        return np.flatnonzero(self._has_score[at] & (at >= 0))
 
     def select_scored(self, bindings: Bindings) -> Bindings:
         """Return only the rows that have a score."""
@@ -57,6 +59,7 @@ class ScoreCache:
             self._is_scored = np.zeros(size, np.bool_)
             self._has_score = np.zeros(size, np.bool_)
             self._values = np.zeros(size, np.float64)
+        at = at[at >= 0]
         new = find_distinct(at[~self._is_scored[at]], self._context.budget.check)
         if len(new):
             scores = score_rows(self._context, self._rank, self._type, new)

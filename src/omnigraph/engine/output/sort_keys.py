@@ -101,7 +101,7 @@ def compute_sort_keys(frame: Frame, expr: Expr, rows: Rows | None, *, is_whole_s
         case Prop(variable=variable, name=name, type=type_) if is_text(type_):
             if _is_ranking_cheaper(frame, variable, name, rows, is_whole_sort=is_whole_sort):
                 column_ranks = _get_or_build_ranks(frame, variable, name, _rank_coded_column)
-                ranks = column_ranks[frame.get_positions(variable, rows)]
+                ranks = _take_ranks(column_ranks, frame.get_positions(variable, rows))
                 valid = ranks >= 0
                 return SortKeys(None if valid.all() else valid, ranks.astype(np.int64))
         case _:
@@ -118,12 +118,20 @@ def _encode_ids(frame: Frame, variable: str, rows: Rows | None, *, is_whole_sort
     if frame.context.cache.get_or_build(
         key, lambda: _is_ascending(table.load_column(ID, frame.context.budget)), lambda _: 64
     ):
-        # Ids in the order of their positions: no text has to be compared.
+        # Ids in the order of their positions: no text has to be compared. A missing row is -1, the smallest.
         return frame.get_positions(variable, rows)
     if _is_ranking_cheaper(frame, variable, ID, rows, is_whole_sort=is_whole_sort):
         ranks = _get_or_build_ranks(frame, variable, ID, _rank_plain_column)
-        return ranks[frame.get_positions(variable, rows)].astype(np.int64)
+        return _take_ranks(ranks, frame.get_positions(variable, rows)).astype(np.int64)
     return None
+
+
+def _take_ranks(ranks: NDArray[np.int32], at: Rows) -> NDArray[np.int32]:
+    """Return the ranks of rows; -1, as that of a null, where an optional variable has no row."""
+    taken = ranks[at]
+    if at.min(initial=0) < 0:
+        taken[at < 0] = -1
+    return taken
 
 
 def _is_ranking_cheaper(frame: Frame, variable: str, column: str, rows: Rows | None, *, is_whole_sort: bool) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.kernels import argsort_stable
-from omnigraph.engine.output.aggregate import compute_aggregate
+from omnigraph.engine.output.aggregate import fold_groups
 from omnigraph.engine.output.distinct import Groups, group_rows
 from omnigraph.engine.output.exact_sum import ExactSums, accumulate_floats, accumulate_whole
 from omnigraph.engine.output.projection import Frame, FrameValues, Rows, normalize_zeros
@@ -47,7 +47,7 @@ def add_windows(frame: Frame, windows: Sequence[Window]) -> Frame:
 def _compute(frame: Frame, window: Window) -> pa.Array:
     groups = _partition(frame, window)
     if window.aggregate is not None and not window.order:
-        return compute_aggregate(frame, groups, window.aggregate).take(build_array(groups.row_groups))
+        return fold_groups(frame, groups, window.aggregate).take(build_array(groups.row_groups))
     keys = [SortKey(term.value, term.descending) for term in window.order]
     rows = sort_rows(frame, [*keys, *map(SortKey, window.ties)], None)
     rows = rows[argsort_stable(groups.row_groups[rows], frame.context.budget.check)]

@@ -12,8 +12,10 @@ from omnigraph.engine.operators.filter import build_conjunction, has_text_match
 from omnigraph.engine.physical_plan import EdgeAccessMode
 from omnigraph.engine.tables.column_statistics import load_statistics
 from omnigraph.options import Traversal
-from omnigraph.query.expr import Compare, Expr, In, Op, Prop
+from omnigraph.query.expr import Compare, Computed, Const, Expr, In, Op, ParamRef, Prop, RecordsParam
 from omnigraph.query.logical_plan import Hop, HopDirection
+from omnigraph.query.record_params import RecordRows
+from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.arrow import DST, SRC
 
 # The adjacency of an edge type up to this size is always built: that costs less than a few lookups.
@@ -25,6 +27,8 @@ MAX_LOOKUP_SHARE = 0.01
 _TEXT_SHARE = 0.02
 _EQUAL_SHARE = 0.05
 _OTHER_SHARE = 0.33
+# The number of elements that a list of a row is assumed to have.
+_LIST_ELEMENTS = 4.0
 # Up to this number of rows, no pass over the table is charged.
 _MAX_FEW_ROWS = 16.0
 # The cost of reading a row in memory, relative to following an edge.
@@ -116,6 +120,19 @@ class CostModel:
                 # Null is a value of its own.
                 combinations *= statistics.distinct + bool(statistics.nulls)
         return min(combinations, count)
+
+    def estimate_elements(self, expr: Expr) -> float:
+        """Estimate the number of elements of a list; the length of a literal or parameter is known."""
+        match expr:
+            case Const(value=tuple() as items):
+                return float(len(items))
+            case ParamRef() | RecordsParam():
+                items_given = self.context.inputs.params.get(expr.name)
+                return float(len(items_given)) if isinstance(items_given, tuple | RecordRows) else 0.0
+            case Computed(function=ScalarFunction.LIST):
+                return float(len(expr.arguments))
+            case _:
+                return _LIST_ELEMENTS
 
     def estimate_selectivity(self, predicate: Expr) -> float:
         """Estimate the share of rows that pass a predicate of several variables."""

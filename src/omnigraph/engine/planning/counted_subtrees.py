@@ -2,16 +2,22 @@
 
 from collections.abc import Callable
 
-from omnigraph.engine.physical_plan import REVERSED, AntiJoin, CountedSubtree, Link, Node, SubtreeDirection
+from omnigraph.engine.physical_plan import REVERSED, CountedSubtree, Link, Node, SemiJoin, SubtreeDirection
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, PatternGraph
-from omnigraph.query.logical_plan import Hop, NotExists
+from omnigraph.query.logical_plan import Exists, Hop
 
-# Plans a `not` block for an expected number of combinations.
-PlanBlock = Callable[[NotExists, float], AntiJoin]
+# Plans a test for an expected number of combinations.
+PlanTest = Callable[[Exists, float], SemiJoin]
 
-# The share of rows that a `not` block is assumed to keep.
+# The shares of rows that a `not` block and an `exists` block are assumed to keep.
 ANTI_JOIN_SHARE = 0.7
+SEMI_JOIN_SHARE = 0.5
+
+
+def estimate_test_share(block: Exists) -> float:
+    """Estimate the share of rows that a test keeps."""
+    return ANTI_JOIN_SHARE if block.negated else SEMI_JOIN_SHARE
 
 
 def build_link(
@@ -49,10 +55,10 @@ def build_link(
 class SubtreePlanner:
     """Build the nodes of a plan together with the subtrees that hang on them."""
 
-    def __init__(self, graph: PatternGraph, costs: CostModel, plan_block: PlanBlock, *, has_multiplicity: bool) -> None:
+    def __init__(self, graph: PatternGraph, costs: CostModel, plan_test: PlanTest, *, has_multiplicity: bool) -> None:
         self._graph = graph
         self._costs = costs
-        self._plan_block = plan_block
+        self._plan_test = plan_test
         self._has_multiplicity = has_multiplicity
         # Rows and cost of variables with all of their rows, by variable and the hop that led there.
         self._estimates: dict[tuple[str, int], tuple[float, float]] = {}
@@ -79,7 +85,7 @@ class SubtreePlanner:
             variable=variable,
             type=type_name,
             filters=filters,
-            absent=tuple(self._plan_block(absent, requested) for absent in self._graph.node_blocks.get(variable, ())),
+            blocks=tuple(self._plan_test(block, requested) for block in self._graph.node_blocks.get(variable, ())),
             subtrees=tuple(counted),
             rows=rows,
             # An outer variable is bound already: no rows of it are looked up.
@@ -103,7 +109,8 @@ class SubtreePlanner:
             requested = min(demand, count)
             rows = requested * passing / max(count, 1.0)
             cost = requested if filters else 0.0
-        rows *= ANTI_JOIN_SHARE ** len(self._graph.node_blocks.get(variable, ()))
+        for block in self._graph.node_blocks.get(variable, ()):
+            rows *= estimate_test_share(block)
         for hop, other in subtrees.get(variable, ()):
             if hop is incoming:
                 continue

@@ -8,7 +8,8 @@ from typing import assert_never
 
 from omnigraph.engine.physical_plan import (
     SEED,
-    AntiJoin,
+    BindValue,
+    BlockStep,
     Check,
     Close,
     Compact,
@@ -16,6 +17,7 @@ from omnigraph.engine.physical_plan import (
     Expand,
     Filter,
     Join,
+    LeftJoin,
     Link,
     Merge,
     Node,
@@ -23,11 +25,15 @@ from omnigraph.engine.physical_plan import (
     PhysicalPlan,
     Product,
     Scan,
+    SemiJoin,
     Step,
     SubtreeDirection,
+    UnionJoin,
+    Unnest,
     get_inner_steps,
 )
 from omnigraph.engine.query_profile import QueryProfile, StepProfile
+from omnigraph.query.explain import format_block
 from omnigraph.query.expr import Expr
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import GENERATED_PREFIX, HopDirection
@@ -78,23 +84,34 @@ def _format_inner(step: Step, has_multiplicity: bool, trace: QueryProfile | None
             yield from map(format_expr, step.link.filters)
         case Filter():
             yield from map(format_expr, step.predicates)
-        case Product() | Join() | AntiJoin():
-            # A `not` block only asks whether there is a match.
-            yield from _format_steps(step.steps, has_multiplicity and not isinstance(step, AntiJoin), trace)
-        case Compact() | Merge() | Nothing():
+        case Product() | Join() | SemiJoin() | LeftJoin() | BindValue():
+            yield from _format_steps(step.steps, _counts_inside(step, has_multiplicity), trace)
+        case UnionJoin():
+            for number, steps in enumerate(step.alternatives):
+                if number:
+                    yield "or"
+                yield from _format_steps(steps, False, trace)
+        case Unnest() | Compact() | Merge() | Nothing():
             pass
         case _:
             assert_never(step)
 
 
+def _counts_inside(step: Step, has_multiplicity: bool) -> bool:
+    """Return whether the inner steps of a step count matches; a test only asks whether there is one."""
+    if isinstance(step, BindValue):
+        return step.has_multiplicity
+    return has_multiplicity and not isinstance(step, SemiJoin | UnionJoin)
+
+
 def _format_node(node: Node, has_multiplicity: bool, trace: QueryProfile | None) -> Iterator[str]:
-    """Format the filters of a node, its counted subtrees and its `not` blocks."""
+    """Format the filters of a node, its counted subtrees and the blocks that test it."""
     yield from map(format_expr, node.filters)
     for subtree in node.subtrees:
         yield f"{_format_subtree_title(node, subtree, has_multiplicity)}  {', '.join(_build_subtree_notes(subtree))}"
         for line in (*map(format_expr, subtree.link.filters), *_format_node(subtree.node, has_multiplicity, trace)):
             yield _INDENT + line
-    yield from _format_steps(node.absent, has_multiplicity, trace)
+    yield from _format_steps(node.blocks, has_multiplicity, trace)
 
 
 def _format_title(step: Step) -> str:
@@ -113,8 +130,6 @@ def _format_title(step: Step) -> str:
             return "product with"
         case Join():
             return f"join on {format_expr(step.left)} {step.op.value} {format_expr(step.right)} with"
-        case AntiJoin():
-            return f"keep {', '.join(_format_variable(variable) for variable, _ in step.shared)} without a match of"
         case Compact():
             return _format_compact_title(step)
         case Merge():
@@ -123,14 +138,42 @@ def _format_title(step: Step) -> str:
         case Nothing():
             return "nothing: no row can match"
         case _:
+            return _format_block_title(step)
+
+
+def _format_block_title(step: BlockStep) -> str:
+    match step:
+        case SemiJoin():
+            word = "without" if step.is_anti else "with"
+            return f"keep {_format_shared(step.shared)} {word} a match of"
+        case LeftJoin():
+            return f"for each {_format_shared(step.shared)} {_format_variables(step.binds) or 'matches'} or null of"
+        case UnionJoin():
+            names = _format_variables(step.variables) or "a match"
+            per = f"for each {_format_shared(step.shared)} " if step.shared else ""
+            return f"{per}distinct {names} of either"
+        case Unnest():
+            return f"each {_format_variable(step.variable)} in {format_expr(step.value)}"
+        case BindValue():
+            per = f"for each {_format_shared(step.shared)} " if step.shared else "once "
+            return f"{per}bind ${step.block.variable} to {format_block(step.block)} of"
+        case _:
             assert_never(step)
 
 
+def _format_shared(shared: Iterable[tuple[str, str]]) -> str:
+    return _format_variables(variable for variable, _ in shared)
+
+
+def _format_variables(variables: Iterable[str]) -> str:
+    return ", ".join(map(_format_variable, variables))
+
+
 def _format_compact_title(step: Compact) -> str:
-    # In a `not` block only the seed is kept: which outer combinations have a match.
+    # In a block that tests or counts only the seed is kept: the number of the outer combination.
     if step.keep == (SEED,):
-        return "note which have a match"
-    names = ", ".join(_format_variable(variable) for variable in step.keep)
+        return "count the matches of each" if step.has_multiplicity else "note which have a match"
+    names = _format_variables(variable for variable in step.keep if variable != SEED)
     if not step.has_multiplicity:
         return f"distinct {names}" if names else "one row if there is a match"
     return f"count rows by {names}" if names else "count rows"
@@ -224,7 +267,7 @@ def _format_profile(trace: QueryProfile | None, actual: StepProfile | None) -> s
 def _build_step_json(step: Step, has_multiplicity: bool, trace: QueryProfile | None) -> dict[str, object]:
     data: dict[str, object] = {
         "number": step.number,
-        "kind": type(step).__name__.lower(),
+        "kind": _get_kind(step),
         "text": _format_title(step),
         "estimated_rows": step.rows,
     }
@@ -236,13 +279,19 @@ def _build_step_json(step: Step, has_multiplicity: bool, trace: QueryProfile | N
         data["filters"] = _format_exprs(step.predicates)
     inner_steps = get_inner_steps(step)
     if inner_steps:
-        # A `not` block only asks whether there is a match.
-        is_counted = has_multiplicity and not isinstance(step, AntiJoin)
+        is_counted = _counts_inside(step, has_multiplicity)
         data["steps"] = [_build_step_json(each, is_counted, trace) for each in inner_steps]
     if trace is not None:
         actual = trace.steps.get(step.number)
         data["actual"] = None if actual is None else actual.to_json()
     return data
+
+
+def _get_kind(step: Step) -> str:
+    # JSON values are part of the interface: the two tests have a name each.
+    if isinstance(step, SemiJoin):
+        return "antijoin" if step.is_anti else "semijoin"
+    return type(step).__name__.lower()
 
 
 def _build_node_json(node: Node, has_multiplicity: bool, trace: QueryProfile | None) -> dict[str, object]:
@@ -264,7 +313,8 @@ def _build_node_json(node: Node, has_multiplicity: bool, trace: QueryProfile | N
             }
             for subtree in node.subtrees
         ],
-        "absent": [_build_step_json(block, has_multiplicity, trace) for block in node.absent],
+        "absent": [_build_step_json(block, has_multiplicity, trace) for block in node.blocks if block.is_anti],
+        "present": [_build_step_json(block, has_multiplicity, trace) for block in node.blocks if not block.is_anti],
     }
 
 

@@ -20,14 +20,18 @@ MIN_ORDERED_ROWS = 65_536.0
 class JoinOrderPlanner:
     """Add the steps of one connected component to a plan."""
 
-    def __init__(self, builder: PlanBuilder, subtree_planner: SubtreePlanner, required: set[str]) -> None:
+    def __init__(
+        self, builder: PlanBuilder, subtree_planner: SubtreePlanner, required: set[str], hops: tuple[Hop, ...]
+    ) -> None:
         self._builder = builder
         self._subtree_planner = subtree_planner
         self._required = required
         self._context = builder.context
         self._costs = builder.context.costs
         self._graph = builder.graph
-        self._edges = self._graph.group_hops(self._graph.hops)
+        # The hops that can be followed now; those from alternatives that are not solved yet come later.
+        self._hops = hops
+        self._edges = self._graph.group_hops(hops)
         self._subtrees: HopsByVariable = {}
         self._growths: dict[tuple[int, bool], float] = {}
         self._has_multiplicity = builder.semantics is not MatchSemantics.EXISTS
@@ -38,7 +42,7 @@ class JoinOrderPlanner:
         core, self._subtrees = strip_leaves(self._edges, component, required)
         self._subtree_planner.forget()
         members = set(core)
-        hops = [hop for hop in self._graph.hops if hop.source in members and hop.target in members]
+        hops = [hop for hop in self._hops if hop.source in members and hop.target in members]
         if not self._builder.bound:
             leading = self._context.leading_variable
             if leading in members and self._estimate_total(core, hops) >= MIN_ORDERED_ROWS:
@@ -66,7 +70,7 @@ class JoinOrderPlanner:
     def _choose_root(self, component: list[str]) -> str:
         """Return the variable from which a component that is only counted is cheapest to count."""
         members = set(component)
-        hops = sum(hop.source in members for hop in self._graph.hops)
+        hops = sum(hop.source in members for hop in self._hops)
         # A component with a cycle is no tree, so the cost estimate of subtrees does not apply.
         if len(component) > _MAX_COMPARED_ROOTS or hops != len(component) - 1:
             return min(component, key=lambda variable: (self._estimate_passing(variable), component.index(variable)))
@@ -128,7 +132,7 @@ class JoinOrderPlanner:
                     self._add_expand(hop)
             bound = self._builder.bound
             has_condition = any(hop.source in bound and hop.target in bound for hop in left)
-            # A hop that is a condition costs less than a `not` block, so it comes first.
+            # A hop that is a condition costs less than a block, so it comes first.
             self._builder.apply_pending(with_blocks=not has_condition)
             self._builder.drop_dead_variables(left)
             if left:

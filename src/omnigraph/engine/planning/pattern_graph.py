@@ -1,11 +1,12 @@
-"""Represent a pattern for the planner: filters by variable, join predicates, `not` blocks, and components."""
+"""Represent a pattern for the planner: filters by variable, join predicates, blocks, and components."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.query.expr import Expr
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
-from omnigraph.query.logical_plan import Hop, NotExists, Pattern
+from omnigraph.query.logical_plan import Each, Either, Exists, Hop, Pattern, PatternBlock, get_bound_types
 
 # By variable the hops that end there, each with the variable at its other end.
 HopsByVariable = dict[str, list[tuple[Hop, str]]]
@@ -20,11 +21,12 @@ class JoinPredicate:
 
 
 @dataclass(frozen=True, slots=True)
-class AntiJoinBlock:
-    """A `not` block that shares several variables, or one that is not a node of the pattern."""
+class PendingBlock:
+    """A block that is a step of its own: all but tests of a single node of the pattern."""
 
-    absent: NotExists
+    block: PatternBlock
     reads: frozenset[str]
+    binds: frozenset[str]
 
 
 class PatternGraph:
@@ -35,7 +37,9 @@ class PatternGraph:
         self.own_variables = tuple(own_types)
         self.outer = dict(outer)
         self.types: dict[str, str] = {**outer, **own_types}
-        self.types.update({hop.edge_variable: hop.edge.name for hop in pattern.hops if hop.edge_variable is not None})
+        self.types.update({name: get_type_name(type_) for name, type_ in pattern.types.items()})
+        # Bound by alternatives or lists: hops from them can be followed only afterwards.
+        self.late_variables: dict[str, None] = {}
         self.filters: dict[str, tuple[Expr, ...]] = {node.variable: node.filters for node in pattern.nodes}
         self.constants: list[Expr] = []
         self.join_predicates: list[JoinPredicate] = []
@@ -46,26 +50,31 @@ class PatternGraph:
             else hop
             for hop in pattern.hops
         )
-        self.node_blocks: dict[str, list[NotExists]] = {}
-        self.blocks: list[AntiJoinBlock] = []
-        for absent in pattern.absent:
-            shared = [each.variable for each in absent.shared]
-            # A block on a single node can be evaluated together with that node's filters.
-            if len(shared) == 1 and shared[0] in own_types:
-                self.node_blocks.setdefault(shared[0], []).append(absent)
+        self.node_blocks: dict[str, list[Exists]] = {}
+        self.blocks: list[PendingBlock] = []
+        for block in pattern.blocks:
+            shared = [each.variable for each in block.shared]
+            # A test of a single node can be evaluated together with that node's filters.
+            if isinstance(block, Exists) and len(shared) == 1 and shared[0] in own_types:
+                self.node_blocks.setdefault(shared[0], []).append(block)
             else:
-                self.blocks.append(AntiJoinBlock(absent, frozenset(shared)))
+                self.blocks.append(PendingBlock(block, frozenset(shared), frozenset(get_bound_types(block))))
+            if isinstance(block, Either):
+                self.late_variables.update(dict.fromkeys(each.variable for each in block.variables))
+            elif isinstance(block, Each) and block.is_entity:
+                self.late_variables[block.variable] = None
 
     def _push_down(self, pattern: Pattern) -> dict[str | None, list[Expr]]:
         """Assign the pattern's predicates to the variables that they read; return those of edge variables."""
         edge_filters: dict[str | None, list[Expr]] = {}
+        edge_variables = {hop.edge_variable for hop in pattern.hops}
         for term in (term for expr in pattern.filters for term in split_conjuncts(expr)):
             reads = find_variables(term)
             if not reads:
                 self.constants.append(term)
             elif len(reads) == 1 and reads[0] in self.filters:
                 self.filters[reads[0]] = (*self.filters[reads[0]], term)
-            elif len(reads) == 1 and reads[0] not in self.outer:
+            elif len(reads) == 1 and reads[0] in edge_variables:
                 edge_filters.setdefault(reads[0], []).append(term)
             else:
                 self.join_predicates.append(JoinPredicate(term, frozenset(reads)))
@@ -81,26 +90,33 @@ class PatternGraph:
             # `group_hops` omits self-loops, so a variable that is stripped as a leaf would lose this one.
             if hop.source == hop.target:
                 required.add(hop.source)
-            if hop.edge_variable in required:
+            if hop.edge_variable in required or self.is_late(hop):
                 required |= {hop.source, hop.target}
-        return {variable for variable in required if variable in self.filters or variable in self.outer}
+        listed = self.filters.keys() | self.outer.keys() | self.late_variables.keys()
+        return required & listed
+
+    def is_late(self, hop: Hop) -> bool:
+        """Return whether alternatives or a list bind an end of a hop."""
+        return hop.source in self.late_variables or hop.target in self.late_variables
 
     def group_hops(self, hops: Iterable[Hop]) -> HopsByVariable:
         """Return the hops between different variables, by both ends."""
-        grouped: HopsByVariable = {variable: [] for variable in (*self.outer, *self.own_variables)}
+        variables = (*self.outer, *self.own_variables, *self.late_variables)
+        grouped: HopsByVariable = {variable: [] for variable in variables}
         for hop in hops:
             if hop.source != hop.target:
                 grouped[hop.source].append((hop, hop.target))
                 grouped[hop.target].append((hop, hop.source))
         return grouped
 
-    def find_components(self) -> list[list[str]]:
-        """Return the connected components, in order of appearance; all outer variables count as connected."""
-        edges = self.group_hops(self.hops)
-        left = dict.fromkeys((*self.outer, *self.own_variables))
+    def find_components(self, hops: Iterable[Hop], variables: Iterable[str], bound: Iterable[str]) -> list[list[str]]:
+        """Return the components of variables that hops connect, in order of appearance; bound variables are one."""
+        edges = self.group_hops(hops)
+        start = [variable for variable in bound if variable in edges]
+        left = dict.fromkeys((*start, *variables))
         components: list[list[str]] = []
         while left:
-            todo = list(self.outer) if not components and self.outer else [next(iter(left))]
+            todo = start if not components and start else [next(iter(left))]
             component: dict[str, None] = {}
             while todo:
                 variable = todo.pop()

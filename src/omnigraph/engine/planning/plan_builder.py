@@ -1,17 +1,16 @@
 """Build the steps of a plan: track bound variables, expected rows, and predicates that are not applied yet."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
 
-from omnigraph.engine.physical_plan import SEED, VALUE_TYPE, Close, Compact, Expand, Filter, Merge, Step
+from omnigraph.engine.physical_plan import SEED, VALUE_TYPE, BlockStep, Close, Compact, Expand, Filter, Merge, Step
 from omnigraph.engine.planning.cost_model import CostModel
-from omnigraph.engine.planning.counted_subtrees import PlanBlock
-from omnigraph.engine.planning.pattern_graph import AntiJoinBlock, JoinPredicate, PatternGraph
+from omnigraph.engine.planning.pattern_graph import JoinPredicate, PatternGraph, PendingBlock
 from omnigraph.query.expr import Entity, Expr, Identity, Prop
 from omnigraph.query.expr_tree import find_variables, walk
-from omnigraph.query.logical_plan import Hop
+from omnigraph.query.logical_plan import Each, Hop, OptionalMatch, PatternBlock, ValueBlock
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 
 # From this number of rows on, rows with equal values are merged before a hop or join, if at most one in this factor is
@@ -33,6 +32,10 @@ class MatchSemantics(Enum):
     """Only the existence of a match matters."""
 
 
+# Plans a block for an expected number of rows, of whose variables those in the last argument are needed afterwards.
+PlanBlock = Callable[[PatternBlock, float, "frozenset[str]"], BlockStep]
+
+
 class PlanContext:
     """The state that all parts of one plan share: estimates, step numbers, and the expressions of the output.
 
@@ -51,6 +54,12 @@ class PlanContext:
         self.leading_variable = leading_variable
         self._numbers = count(1) if numbers is None else numbers
 
+    def with_outputs(self, outputs: tuple[Expr, ...]) -> "PlanContext":
+        """Return the context of an inner block, whose matches other expressions read."""
+        inner = PlanContext(self.costs, outputs)
+        inner._numbers = self._numbers
+        return inner
+
     def next_number(self) -> int:
         """Return the number of the next step."""
         return next(self._numbers)
@@ -67,15 +76,40 @@ class _PlannedStep:
 
 @dataclass(slots=True)
 class PendingPredicates:
-    """Predicates and blocks of a pattern whose variables are not all bound yet."""
+    """Predicates, blocks and hops of a pattern whose variables are not all bound yet."""
 
     join_predicates: list[JoinPredicate]
-    blocks: list[AntiJoinBlock]
+    blocks: list[PendingBlock]
+    # Hops from variables of alternatives that are not solved yet.
+    late_hops: list[Hop] = field(default_factory=list)
 
     def collect_variables(self) -> set[str]:
         """Return the variables that they read."""
         predicate_reads = (predicate.reads for predicate in self.join_predicates)
-        return set[str]().union(*predicate_reads, *(block.reads for block in self.blocks))
+        ends = ({hop.source, hop.target} for hop in self.late_hops)
+        return set[str]().union(*predicate_reads, *(block.reads for block in self.blocks), *ends)
+
+    def take_ready(self, bound: Iterable[str]) -> list[PendingBlock]:
+        """Remove and return the blocks that can and should be solved as soon as these variables are bound.
+
+        Optional blocks come last. A value that only the output reads is computed last too: for the rows that are left.
+        """
+        names = set(bound)
+        reads = set[str]().union(
+            *(predicate.reads for predicate in self.join_predicates), *(pending.reads for pending in self.blocks)
+        )
+        ends = set[str]().union(*({hop.source, hop.target} for hop in self.late_hops))
+        ready = [
+            pending
+            for pending in self.blocks
+            if pending.reads <= names
+            and not isinstance(pending.block, OptionalMatch)
+            and not (isinstance(pending.block, ValueBlock) and not (names and pending.binds & reads))
+            # The elements of a list multiply the rows, so they wait until something reads them.
+            and not (isinstance(pending.block, Each) and not pending.binds & (reads | ends))
+        ]
+        self.blocks = [pending for pending in self.blocks if pending not in ready]
+        return ready
 
 
 class PlanBuilder:
@@ -127,16 +161,40 @@ class PlanBuilder:
 
     def apply_pending(self, *, with_blocks: bool = True) -> None:
         """Apply all predicates, and all blocks, whose variables are bound by now."""
+        self._apply_predicates()
+        while with_blocks:
+            ready = self.pending.take_ready(self.bound)
+            if not ready:
+                return
+            for pending in ready:
+                self.apply_block(pending)
+            # A block may have bound what a predicate reads.
+            self._apply_predicates()
+
+    def _apply_predicates(self) -> None:
         ready = [predicate for predicate in self.pending.join_predicates if predicate.reads <= self.bound.keys()]
         for predicate in ready:
             self.pending.join_predicates.remove(predicate)
         if ready:
             self.filter(tuple(predicate.expr for predicate in ready))
-        if not with_blocks:
-            return
-        for block in [block for block in self.pending.blocks if block.reads <= self.bound.keys()]:
-            self.pending.blocks.remove(block)
-            self.add(self._plan_block(block.absent, self.rows), reads=block.reads)
+
+    def apply_block(self, pending: PendingBlock) -> None:
+        """Append the step of a block, which binds those of its variables that are read later."""
+        reads = self.pending.collect_variables().union(self.needed)
+        binds = pending.binds & reads
+        self.add(self._plan_block(pending.block, self.rows, binds), reads=pending.reads, binds=binds)
+
+    def apply_last(self) -> None:
+        """Append the optional blocks in order, and then the values that only the output reads."""
+        pending = self.pending
+        while optional := next((each for each in pending.blocks if isinstance(each.block, OptionalMatch)), None):
+            pending.blocks.remove(optional)
+            self.apply_block(optional)
+            self.apply_pending()
+        # A value may read another one, so each waits until what it reads is bound.
+        while ready := next((each for each in pending.blocks if each.reads <= self.bound.keys()), None):
+            pending.blocks.remove(ready)
+            self.apply_block(ready)
 
     def filter(self, predicates: tuple[Expr, ...]) -> None:
         """Append a filter that keeps rows for which all predicates are true."""
@@ -195,6 +253,9 @@ class PlanBuilder:
         values = self._find_later_reads(left)
         combinations = 1.0
         for variable, type_name in self.get_types(self.bound):
+            if type_name == VALUE_TYPE:
+                # How often a value repeats is not known before it is computed.
+                return
             variable_reads = [value for value in values if value.variable == variable]
             combinations *= self.context.costs.estimate_combinations(type_name, variable_reads)
         if values and combinations * MIN_MERGE_FACTOR <= self.rows:
@@ -217,7 +278,8 @@ class PlanBuilder:
                 is_value = not isinstance(part, Prop) or _is_grouped(part.type)
                 reads[part if is_value else Identity(variable=part.variable, origin=part.origin)] = None
         ends = [(variable, hop.origin) for hop in left for variable in (hop.source, hop.target)]
-        ends += [(variable, block.absent.origin) for block in self.pending.blocks for variable in sorted(block.reads)]
+        ends += [(end, hop.origin) for hop in self.pending.late_hops for end in (hop.source, hop.target)]
+        ends += [(name, pending.block.origin) for pending in self.pending.blocks for name in sorted(pending.reads)]
         reads |= {Identity(variable=name, origin=origin): None for name, origin in ends if name in self.bound}
         return tuple(reads)
 
@@ -239,9 +301,8 @@ class PlanBuilder:
     def _estimate_combinations(self, keep: tuple[str, ...]) -> float:
         combinations = 1.0
         for variable in keep:
-            # The seed and values have no table.
-            is_row = variable != SEED and self.graph.types[variable] != VALUE_TYPE
-            rows = self.context.costs.count(self.graph.types[variable]) if is_row else self.rows
+            is_counted = variable != SEED and self.graph.types[variable] != VALUE_TYPE
+            rows = self.context.costs.count(self.graph.types[variable]) if is_counted else self.rows
             combinations *= max(rows, 1.0)
         return combinations
 

@@ -6,29 +6,55 @@ samples of columns that the query reads as well.
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import (
     SEED,
-    VALUE_TYPE,
-    AntiJoin,
+    BindValue,
+    BlockStep,
     Join,
+    LeftJoin,
     Nothing,
     PhysicalPlan,
     Product,
+    SemiJoin,
     Step,
+    UnionJoin,
+    Unnest,
+    get_type_name,
     iter_steps,
 )
 from omnigraph.engine.planning.cost_model import CostModel
-from omnigraph.engine.planning.counted_subtrees import ANTI_JOIN_SHARE, SubtreePlanner
+from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, estimate_test_share
 from omnigraph.engine.planning.join_order import JoinOrderPlanner
 from omnigraph.engine.planning.pattern_graph import JoinPredicate, PatternGraph
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredicates, PlanBuilder, PlanContext
 from omnigraph.engine.predicate_eval import find_shared_type
-from omnigraph.query.expr import Compare, EdgeRef, Expr, Identity, NodeRef, Op, Prop
+from omnigraph.lang.query_ast import BlockKind
+from omnigraph.query.expr import (
+    Compare,
+    Expr,
+    FieldRef,
+    Identity,
+    Op,
+    Prop,
+    ShapedType,
+    ValueRef,
+)
 from omnigraph.query.expr_tree import find_variables, find_windows
-from omnigraph.query.logical_plan import NotExists, Pattern, ReadQuery, list_sources
+from omnigraph.query.logical_plan import (
+    Each,
+    Either,
+    Exists,
+    Hop,
+    OptionalMatch,
+    Pattern,
+    PatternBlock,
+    ReadQuery,
+    ValueBlock,
+    list_sources,
+)
 from omnigraph.query.rules.empty_pattern import is_empty
 from omnigraph.schema.types import Scalar
 
@@ -60,7 +86,7 @@ def _plan_stage(query: ReadQuery, costs: CostModel, numbers: Iterator[int]) -> P
         steps: tuple[Step, ...] = (Nothing(number=context.next_number()),)
         return PhysicalPlan(steps=steps, variables=needed, has_multiplicity=has_multiplicity, sources=sources)
     # The variables of the source are bound already, like the outer variables of a `not` block.
-    outer = {each.variable: VALUE_TYPE if each.entity is None else each.entity.name for each in query.inputs}
+    outer = {each.variable: get_type_name(each.type) for each in query.inputs}
     rows = sum(plan.expected_rows for plan in sources) if sources else 1.0
     planner = _PatternPlanner(context, query.pattern, outer, needed=needed, semantics=semantics, rows=rows)
     steps = planner.build_steps()
@@ -122,7 +148,7 @@ def _build_warnings(steps: tuple[Step, ...]) -> tuple[str, ...]:
 
 
 class _PatternPlanner:
-    """Plan one pattern; in a `not` block, the outer variables and the seed are bound already."""
+    """Plan one pattern; in a block, the outer variables and the seed are bound already."""
 
     def __init__(
         self,
@@ -136,7 +162,8 @@ class _PatternPlanner:
     ) -> None:
         self._context = context
         self._graph = PatternGraph(pattern, outer)
-        pending = PendingPredicates(list(self._graph.join_predicates), list(self._graph.blocks))
+        late_hops = [hop for hop in self._graph.hops if self._graph.is_late(hop)]
+        pending = PendingPredicates(list(self._graph.join_predicates), list(self._graph.blocks), late_hops)
         self._builder = PlanBuilder(
             context,
             self._graph,
@@ -148,8 +175,9 @@ class _PatternPlanner:
             bound=outer,
         )
         self._subtree_planner = SubtreePlanner(
-            self._graph, context.costs, self._plan_block, has_multiplicity=semantics is not MatchSemantics.EXISTS
+            self._graph, context.costs, self._plan_test, has_multiplicity=semantics is not MatchSemantics.EXISTS
         )
+        self._semantics = semantics
         self._required = self._graph.find_required(self._graph.types if semantics is MatchSemantics.EVERY else needed)
 
     def build_steps(self) -> tuple[Step, ...]:
@@ -158,26 +186,81 @@ class _PatternPlanner:
         if self._graph.constants:
             builder.filter(tuple(self._graph.constants))
         builder.apply_pending()
-        components = self._graph.find_components()
-        if self._graph.outer:
-            self._add_component(builder, components.pop(0))
+        left = list(self._graph.own_variables)
+        plain = [hop for hop in self._graph.hops if not self._graph.is_late(hop)]
+        self._add_connected(left, plain)
+        # Each round solves alternatives whose variables are bound by now, and follows the hops from them.
+        for _ in self._graph.late_variables:
+            plain = [hop for hop in plain if hop.source in left or hop.target in left]
+            self._add_inputs(left, plain)
+            self._add_connected(left, [*self._take_late_hops(), *plain])
+        plain = [hop for hop in plain if hop.source in left or hop.target in left]
+        self._add_components(self._graph.find_components(plain, left, ()), plain)
+        builder.apply_last()
+        builder.finish(builder.needed)
+        # Both refer back to this planner, and the cycle would keep alive what was read for the plan.
+        del self._builder, self._subtree_planner
+        return builder.build_steps(builder.needed)
+
+    # --- the order of components --------------------------------------------------------------------------
+
+    def _add_connected(self, left: list[str], hops: list[Hop]) -> None:
+        """Add what hops connect with the bound variables, and remove it from the variables that are left."""
+        builder = self._builder
+        if not builder.bound:
+            return
+        components = self._graph.find_components(hops, left, builder.bound)
+        component = components[0] if components else []
+        members = set(component)
+        if not members & builder.bound.keys():
+            # Only values are bound, which no hop reads.
+            return
+        if any(hop.source in members for hop in hops):
+            self._add_component(builder, component, hops)
+            builder.apply_pending()
+        left[:] = [variable for variable in left if variable not in members]
+
+    def _find_inputs(self) -> set[str]:
+        """Return the variables that alternatives read and that are not bound yet."""
+        blocks = self._builder.pending.blocks
+        late = [pending for pending in blocks if pending.binds & self._graph.late_variables.keys()]
+        inputs = set[str]().union(*(pending.reads for pending in late))
+        # A block may read what another one binds, so all that leads to it is needed.
+        while more := {name for block in blocks if block.binds & inputs for name in block.reads} - inputs:
+            inputs |= more
+        return (inputs - self._builder.bound.keys()) & set(self._graph.own_variables)
+
+    def _add_inputs(self, left: list[str], hops: list[Hop]) -> None:
+        """Add the components of the variables that alternatives read: solving these makes their hops possible."""
+        inputs = self._find_inputs()
+        components = self._graph.find_components(hops, left, ())
+        needed = [component for component in components if inputs.intersection(component)]
+        self._add_components(needed, hops)
+        added = {variable for component in needed for variable in component}
+        left[:] = [variable for variable in left if variable not in added]
+
+    def _take_late_hops(self) -> list[Hop]:
+        pending, bound = self._builder.pending, self._builder.bound
+        unsolved = self._graph.late_variables.keys() - bound.keys()
+        ready = [hop for hop in pending.late_hops if not unsolved & {hop.source, hop.target}]
+        pending.late_hops = [hop for hop in pending.late_hops if hop not in ready]
+        return ready
+
+    def _add_components(self, components: list[list[str]], hops: list[Hop]) -> None:
+        builder = self._builder
         # `sorted` is stable: components with equal estimates keep their order of appearance.
         todo = sorted(components, key=self._estimate_min_rows)
         while todo:
             component = next((component for component in todo if self._find_equality(component) is not None), todo[0])
             todo.remove(component)
             if builder.is_blank:
-                self._add_component(builder, component)
+                self._add_component(builder, component, hops)
             else:
                 builder.compact_live_variables()
-                self._attach_component(component)
-        builder.finish(builder.needed)
-        # Both refer back to this planner, and the cycle would keep alive what was read for the plan.
-        del self._builder, self._subtree_planner
-        return builder.build_steps(builder.needed)
+                self._attach_component(component, hops)
 
-    def _add_component(self, builder: PlanBuilder, component: list[str]) -> None:
-        JoinOrderPlanner(builder, self._subtree_planner, self._required).add(component)
+    def _add_component(self, builder: PlanBuilder, component: list[str], hops: list[Hop]) -> None:
+        JoinOrderPlanner(builder, self._subtree_planner, self._required, tuple(hops)).add(component)
 
     def _estimate_min_rows(self, component: list[str]) -> float:
         costs = self._context.costs
@@ -186,14 +269,14 @@ class _PatternPlanner:
 
     # --- components that no hop connects ----------------------------------------------------------------
 
-    def _attach_component(self, component: list[str]) -> None:
+    def _attach_component(self, component: list[str], hops: list[Hop]) -> None:
         """Solve another component on its own, and join it by a comparison or else by a cross product."""
         builder = self._builder
         equality = self._find_equality(component)
         builder.merge_rows()
         number = self._context.next_number()
         inner = builder.fork()
-        self._add_component(inner, component)
+        self._add_component(inner, component, hops)
         live = inner.find_live_variables()
         inner.finish(live)
         inner.merge_rows()
@@ -246,20 +329,126 @@ class _PatternPlanner:
                 return predicate, expr.right, expr.op.mirrored, expr.left
         return None
 
-    # --- `not` ------------------------------------------------------------------------------------------
+    # --- blocks -----------------------------------------------------------------------------------------
 
-    def _plan_block(self, absent: NotExists, rows: float) -> AntiJoin:
-        """Plan a `not` block for an expected number of combinations."""
-        shared = tuple((each.variable, self._graph.types[each.variable]) for each in absent.shared)
+    def _plan_block(self, block: PatternBlock, rows: float, binds: frozenset[str]) -> BlockStep:
+        """Plan a block for an expected number of rows; `binds` are those of its variables that are read later."""
+        match block:
+            case Exists():
+                return self._plan_test(block, rows)
+            case OptionalMatch():
+                return self._plan_optional(block, rows, binds)
+            case Either():
+                return self._plan_either(block, rows, binds)
+            case ValueBlock():
+                return self._plan_value(block, rows)
+            case Each():
+                return self._plan_each(block, rows, binds)
+            case _:
+                assert_never(block)
+
+    def _plan_test(self, block: Exists, rows: float) -> SemiJoin:
         number = self._context.next_number()
-        if is_empty(absent.pattern):
-            return AntiJoin(
-                number=number, shared=shared, steps=(Nothing(number=self._context.next_number()),), rows=rows
-            )
-        inner = _PatternPlanner(
-            self._context, absent.pattern, dict(shared), needed=(SEED,), semantics=MatchSemantics.EXISTS, rows=rows
+        steps = self._plan_inner(block, block.pattern, (), MatchSemantics.EXISTS, rows)
+        kept = rows * estimate_test_share(block)
+        return SemiJoin(number=number, shared=self._get_shared(block), steps=steps, rows=kept, is_anti=block.negated)
+
+    def _plan_optional(self, block: OptionalMatch, rows: float, binds: frozenset[str]) -> LeftJoin:
+        number = self._context.next_number()
+        bound = tuple(variable for variable in block.pattern.row_types if variable in binds)
+        steps = self._plan_inner(block, block.pattern, bound, self._semantics, rows)
+        paired = max(rows, steps[-1].rows if steps else rows)
+        fan_out = paired / max(rows, 1.0)
+        shared = self._get_shared(block)
+        return LeftJoin(number=number, shared=shared, steps=steps, binds=bound, rows=paired, fan_out=fan_out)
+
+    def _plan_either(self, block: Either, rows: float, binds: frozenset[str]) -> UnionJoin:
+        number = self._context.next_number()
+        bound = tuple(each.variable for each in block.variables if each.variable in binds)
+        # All variables tell matches apart, so they are compared even if nothing reads them.
+        listed = tuple(each.variable for each in block.variables)
+        if self._semantics is not MatchSemantics.EVERY and not bound:
+            listed = ()
+        alternatives = tuple(
+            self._plan_inner(block, pattern, listed, MatchSemantics.EXISTS, rows) for pattern in block.alternatives
         )
-        return AntiJoin(number=number, shared=shared, steps=inner.build_steps(), rows=rows * ANTI_JOIN_SHARE)
+        paired = sum(steps[-1].rows if steps else rows for steps in alternatives)
+        return UnionJoin(
+            number=number,
+            shared=self._get_shared(block),
+            alternatives=alternatives,
+            variables=listed,
+            binds=bound,
+            rows=paired,
+            fan_out=paired / max(rows, 1.0),
+        )
+
+    def _plan_value(self, block: ValueBlock, rows: float) -> BindValue:
+        number = self._context.next_number()
+        reads = {variable for expr in block.exprs for variable in find_variables(expr)}
+        listed = tuple(variable for variable in block.pattern.types if variable in reads)
+        semantics = _find_block_semantics(block)
+        types = {each.variable: get_type_name(each.type) for each in block.shared}
+        types.update({name: get_type_name(type_) for name, type_ in block.pattern.types.items()})
+        shared_reads = tuple(each.variable for each in block.shared if each.variable in reads)
+        steps = self._plan_inner(block, block.pattern, (*shared_reads, *listed), semantics, rows)
+        return BindValue(
+            number=number,
+            shared=self._get_shared(block),
+            steps=steps,
+            block=block,
+            types=tuple((name, type_name) for name, type_name in types.items() if name in reads),
+            has_multiplicity=semantics is MatchSemantics.COUNT,
+            rows=rows,
+        )
+
+    def _plan_each(self, block: Each, rows: float, binds: frozenset[str]) -> Unnest:
+        fan_out = self._context.costs.estimate_elements(block.value)
+        return Unnest(
+            number=self._context.next_number(),
+            variable=block.variable,
+            value=block.value,
+            types=self._get_shared(block),
+            element=block.variable if block.variable in binds else None,
+            position=block.position if block.position in binds else None,
+            is_entity=block.is_entity,
+            rows=rows * fan_out,
+            is_test=self._semantics is MatchSemantics.EXISTS and not binds,
+            fan_out=fan_out,
+        )
+
+    def _get_shared(self, block: PatternBlock) -> tuple[tuple[str, str], ...]:
+        return tuple((each.variable, self._graph.types[each.variable]) for each in block.shared)
+
+    def _plan_inner(
+        self, block: PatternBlock, pattern: Pattern, needed: tuple[str, ...], semantics: MatchSemantics, rows: float
+    ) -> tuple[Step, ...]:
+        """Plan a pattern of a block; its rows have the number of the combination that they belong to."""
+        if is_empty(pattern):
+            return (Nothing(number=self._context.next_number()),)
+        shared = dict(self._get_shared(block))
+        exprs = block.exprs if isinstance(block, ValueBlock) else ()
+        # A block that reads nothing is solved once: there is nothing to tell apart.
+        seed = (SEED,) if shared else ()
+        inner = _PatternPlanner(
+            self._context.with_outputs(exprs),
+            pattern,
+            shared,
+            needed=(*seed, *needed),
+            semantics=semantics,
+            rows=rows if shared else 1.0,
+        )
+        return inner.build_steps()
+
+
+def _find_block_semantics(block: ValueBlock) -> MatchSemantics:
+    """Return what a block needs of the matches of its pattern."""
+    # A limit counts rows, and a list shows each of them.
+    if block.limit is not None or (block.kind is BlockKind.COLLECT and not block.distinct):
+        return MatchSemantics.EVERY
+    if block.distinct or block.kind in (BlockKind.EXISTS, BlockKind.MIN, BlockKind.MAX):
+        return MatchSemantics.EXISTS
+    return MatchSemantics.COUNT
 
 
 # The predicate, and its bound side, operator and other side.
@@ -278,10 +467,14 @@ def _is_ordered(expr: Compare) -> bool:
 _ORDERED_TYPES = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 
 
+# Values that are read as they are: a join evaluates each of its sides once.
+_JOINABLE = (Prop, Identity, ValueRef, FieldRef)
+
+
 def _is_joinable(expr: Compare) -> bool:
-    if not isinstance(expr.left, Prop | Identity) or not isinstance(expr.right, Prop | Identity):
+    if not isinstance(expr.left, _JOINABLE) or not isinstance(expr.right, _JOINABLE):
         return False
     left, right = expr.left.type, expr.right.type
-    if isinstance(left, NodeRef | EdgeRef) or isinstance(right, NodeRef | EdgeRef):
+    if isinstance(left, ShapedType) or isinstance(right, ShapedType):
         return False
     return find_shared_type(left, right) is not None

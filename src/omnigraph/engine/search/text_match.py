@@ -20,6 +20,7 @@ from omnigraph.engine.search.fuzzy_terms import choose_max_edits
 from omnigraph.engine.search.inverted_index import InvertedIndex, build_index
 from omnigraph.engine.search.search_arguments import reserve, resolve_edits, resolve_text
 from omnigraph.engine.search.tokenizer import Check, Word, iter_with_check, tokenize
+from omnigraph.engine.value_store import evaluate_bound
 from omnigraph.query.expr import TextMatch, TextMode
 
 # Words of candidate rows that are laid out in one step when a phrase is searched.
@@ -48,9 +49,10 @@ class AllWords:
 
 @dataclass(frozen=True, slots=True)
 class NearWord:
-    """A pattern that matches texts with a word near one of these, each with its own number of edits."""
+    """A pattern that matches texts with a word near one of these, as written or by stem, each within its own edits."""
 
-    words: tuple[tuple[Word, int], ...]
+    words: tuple[tuple[Word, int, int], ...]
+    """Each word with the number of edits of the word as written, and of its stem."""
 
 
 TextPattern: TypeAlias = AnyWord | AllWords | NearWord
@@ -73,9 +75,14 @@ def find_text_positions(
 
 def evaluate_text_match(context: ExecutionContext, match: TextMatch, type_name: str, at: Positions) -> pa.Array:
     """Return, row by row, whether the text matches; null, that is unknown, where there is no text."""
-    is_match = _match_rows(context, match, type_name, at, _resolve_pattern(context, match))
-    has_text = context.get_reader(type_name).take_values(match.prop.name, at, context.budget).is_valid()
-    return pa.array(is_match, mask=~np.asarray(has_text))
+    pattern = _resolve_pattern(context, match)
+
+    def evaluate(bound: Positions) -> pa.Array:
+        is_match = _match_rows(context, match, type_name, bound, pattern)
+        has_text = context.get_reader(type_name).take_values(match.prop.name, bound, context.budget).is_valid()
+        return pa.array(is_match, mask=~np.asarray(has_text))
+
+    return evaluate_bound(at, evaluate)
 
 
 def _resolve_pattern(context: ExecutionContext, match: TextMatch) -> TextPattern:
@@ -115,7 +122,9 @@ def parse_text_query(mode: TextMode, query: str, edits: int | None = None, check
             return AllWords(stem_query(query, check), tuple(phrase for phrase in phrases if len(phrase) > 1))
         case TextMode.FUZZY:
             words = dict.fromkeys(tokenize(query, check))
-            return NearWord(tuple((w, choose_max_edits(w.folded) if edits is None else edits) for w in words))
+            # A stem is shorter than its word: with the edits of the word, `elefant` (stem `elef`) found `self`.
+            choose = choose_max_edits if edits is None else lambda _: edits
+            return NearWord(tuple((word, choose(word.folded), choose(word.stem)) for word in words))
         case _:
             assert_never(mode)
 
@@ -189,9 +198,9 @@ def _filter_by_phrase(index: InvertedIndex, rows: Positions, phrase: list[int], 
 def _find_near_words(index: InvertedIndex, pattern: NearWord, check: Check) -> Positions:
     is_match = np.zeros(index.size, np.bool_)
     is_near = np.zeros(len(index.words), np.bool_)
-    for word, edits in pattern.words:
-        near = index.token_spellings.find_within(word.stem, edits, check)
-        is_near[index.spellings.find_within(word.folded, edits, check)] = True
+    for word, word_edits, stem_edits in pattern.words:
+        near = index.token_spellings.find_within(word.stem, stem_edits, check)
+        is_near[index.spellings.find_within(word.folded, word_edits, check)] = True
         for token in iter_with_check(near.tolist(), check):
             is_match[index.get_postings(token)[0]] = True
     # Postings are by token: a row with the token of a near word may have another form of it, so its words are checked.

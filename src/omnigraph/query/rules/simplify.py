@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from omnigraph.query.expr import And, Expr
 from omnigraph.query.expr_tree import split_conjuncts
-from omnigraph.query.logical_plan import Pattern
+from omnigraph.query.logical_plan import Pattern, map_patterns
 from omnigraph.query.rules.constant_folding import fold_constants, is_truth
 from omnigraph.query.rules.filter_truth import reduce_filter
 from omnigraph.query.rules.flattening import flatten
@@ -56,5 +56,5 @@ def simplify_filters(pattern: Pattern) -> Pattern:
         nodes=tuple(replace(node, filters=()) for node in pattern.nodes),
         hops=tuple(replace(hop, filters=()) for hop in pattern.hops),
         filters=terms,
-        absent=tuple(replace(a, pattern=simplify_filters(a.pattern)) for a in pattern.absent),
+        blocks=tuple(map_patterns(block, simplify_filters) for block in pattern.blocks),
     )

@@ -54,7 +54,11 @@ class RequestMiddleware:
             await send({"type": "websocket.close", "code": 1000})
             return
         runtime = self._service.runtime
-        exchange = Exchange(id=runtime.ids.ulid(), method=scope["method"], began=runtime.clock.monotonic())
+        # Behind a Unix socket there is no client address.
+        client = scope["client"][0] if scope.get("client") else None
+        exchange = Exchange(
+            id=runtime.ids.ulid(), method=scope["method"], began=runtime.clock.monotonic(), client=client
+        )
         scope.setdefault("state", {})["exchange"] = exchange
         sending = _TimedSend(send, exchange, self._service.limits.send_seconds)
         try:

@@ -71,6 +71,8 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
     is_allowed = hosted.allows(actor, Action.INVOKE_QUERY, branch=body.branch, query=name)
     if stored is None or not is_allowed:
         raise ResourceMissingError.stored_query_not_found(name)
+    # Only now: the log names stored queries, never a text that a client made up.
+    get_exchange(request).query = name
     _check_fields(body, is_mutation=stored.is_mutation)
     fields = {field: getattr(body, field) for field in _COMMON_FIELDS}
     if stored.is_mutation:
