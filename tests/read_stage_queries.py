@@ -173,7 +173,8 @@ class StageWriter:
         w = self.writer
         columns = self.shown(scope, values)
         written = ", ".join(f"{value} as c{place}" for place, value in enumerate(columns))
-        keys = [f"c{place}{w.direction()}" for place in range(len(columns)) if w.chance(2)]
+        # A constant orders nothing, and is refused as a key.
+        keys = [f"c{place}{w.direction()}" for place, value in enumerate(columns) if value != "1" and w.chance(2)]
         order = f"order {{ {', '.join(keys)} }}" if keys else ""
         numbers = [*values.numbers]
         having = f"having {{ ${w.pick(numbers)} >= 1 }}" if numbers and w.chance(2) else ""

@@ -8,6 +8,7 @@ from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_output import BoundOutput, bind_count, bind_output, build_row_ties
 from omnigraph.query.bind_pattern import bind_match, generate_names
 from omnigraph.query.column_names import build_column_name
+from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.expr import EdgeRef, EntityType, Expr, ExprType, NodeRef, Parameter, ShapedType, ValueRef
 from omnigraph.query.functions import CallContext
 from omnigraph.query.inline_lets import inline_lets
@@ -18,7 +19,6 @@ from omnigraph.query.logical_plan import (
     ReadQuery,
     StageVariable,
     UnionSource,
-    prune_columns,
 )
 from omnigraph.query.scalar_functions import unify
 from omnigraph.query.scope import BROKEN, Params, Reference, Scope, ValueVariable, VariableType, build_entity

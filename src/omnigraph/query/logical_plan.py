@@ -36,7 +36,7 @@ from omnigraph.query.expr import (
     is_whole,
     require,
 )
-from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
+from omnigraph.query.expr_tree import find_foreign, find_variables, walk
 from omnigraph.query.mutation_plan import MutationQuery
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
@@ -630,15 +630,6 @@ def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
             yield from iter_predicates(inner)
 
 
-def prune_columns(query: ReadQuery) -> ReadQuery:
-    """Return the query with `columns` of every variable set to the properties that are read, sorted by name."""
-    exprs = list(query.results)
-    if query.grouping is not None:
-        exprs += [*query.grouping.keys, *query.grouping.aggregates]
-    read = {prop for expr in exprs for prop in find_properties(expr)}
-    return replace(query, pattern=_prune_pattern_columns(query.pattern, read))
-
-
 def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None:
     """Check that the variables of a pattern are bound exactly once and that hops fit the types of their ends.
 
@@ -686,45 +677,3 @@ def _check_variables(expr: Expr, bound: Mapping[str, ExprType]) -> None:
 def build_identity(entity: Entity) -> Identity:
     """Return the id of a whole node or edge, by which it is compared."""
     return Identity(variable=entity.variable, nullable=entity.nullable, origin=entity.origin)
-
-
-def _find_read_columns(pattern: Pattern) -> set[tuple[str, str]]:
-    """Return the (variable, property) pairs that the filters of a pattern and of its blocks read.
-
-    The own variables of an inner block are left out.
-    """
-    exprs = [
-        *pattern.filters,
-        *(f for n in pattern.nodes for f in n.filters),
-        *(f for h in pattern.hops for f in h.filters),
-    ]
-    columns = {pair for expr in exprs for pair in find_properties(expr)}
-    for block in pattern.blocks:
-        own = {pair for expr in get_block_exprs(block) for pair in find_properties(expr)}
-        for inner in get_patterns(block):
-            # Two sibling blocks may bind different variables of the same name.
-            reads = own | _find_read_columns(inner)
-            columns |= {(variable, name) for variable, name in reads if variable not in inner.types}
-    return columns
-
-
-def _prune_pattern_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Pattern:
-    columns: dict[str | None, list[str]] = {}
-    all_reads = read | _find_read_columns(pattern)
-    # Sorted, because the order of a set of strings differs between processes.
-    for variable, name in sorted(all_reads):
-        columns.setdefault(variable, []).append(name)
-
-    def prune_block(block: PatternBlock) -> PatternBlock:
-        own = {pair for expr in get_block_exprs(block) for pair in find_properties(expr)}
-        # What the outside reads of the variables that a block binds is read where they are bound.
-        shown = get_bound_types(block)
-        own |= {(variable, name) for variable, name in all_reads if variable in shown}
-        return map_patterns(block, lambda inner: _prune_pattern_columns(inner, own))
-
-    return replace(
-        pattern,
-        nodes=tuple(replace(node, columns=tuple(columns.get(node.variable, ()))) for node in pattern.nodes),
-        hops=tuple(replace(hop, columns=tuple(columns.get(hop.edge_variable, ()))) for hop in pattern.hops),
-        blocks=tuple(map(prune_block, pattern.blocks)),
-    )

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, map_source, prune_columns
+from omnigraph.query.column_pruning import prune_columns
+from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, map_source
 from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
 from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
