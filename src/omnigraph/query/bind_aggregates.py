@@ -41,7 +41,7 @@ ARGUMENT_TYPES = {
 }
 
 
-class BindValue(Protocol):
+class ArgumentBinder(Protocol):
     """A function that binds an argument of a call."""
 
     def __call__(self, node: ast.Expr, context: CallContext, /) -> Expr | None:
@@ -57,7 +57,7 @@ class AggregateBinder:
     returns None for an invalid call, whose errors it has reported.
     """
 
-    bind: BindValue
+    bind: ArgumentBinder
     bind_condition: Callable[[ast.Expr], Expr | None]
     ties: tuple[Expr, ...]
     findings: DiagnosticCollector
