@@ -12,7 +12,10 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from block_queries import Blocks
+from omnigraph.query.expr import EdgeRef, EntityType
 from read_stage_queries import write_stages
+from read_unions import union_writer
+from read_walks import write_conditions, write_path
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
 
 T = TypeVar("T")
@@ -101,13 +104,14 @@ class _Scope:
 
     nodes: dict[str, TypeSpec] = field(default_factory=dict)
     edges: dict[str, TypeSpec] = field(default_factory=dict)
+    walks: list[str] = field(default_factory=list)
 
     @property
     def all(self) -> dict[str, TypeSpec]:
         return {**self.nodes, **self.edges}
 
     def inner(self) -> "_Scope":
-        return _Scope(dict(self.nodes), dict(self.edges))
+        return _Scope(dict(self.nodes), dict(self.edges), list(self.walks))
 
 
 class _Writer:
@@ -143,6 +147,8 @@ class _Writer:
     def query(self) -> Asked:
         scope = _Scope()
         clauses = self.pattern(scope)
+        if self.chance(3):
+            self.widen(scope, clauses)
         clauses += [self.predicate(scope) for _ in range(self.pick((0, 0, 0, 0, 0, 1, 1, 2)))]
         if self.chance(3):
             clauses += self.not_block(scope, depth=1)
@@ -173,6 +179,27 @@ class _Writer:
         if self.chance(4):
             clauses += self.other_part(scope)
         return clauses
+
+    def widen(self, scope: _Scope, clauses: list[str]) -> None:
+        """Add hops of several edge types and variables of several types; both may narrow the variables before them."""
+        unions = union_writer(self.random, self.world)
+        for _ in self.times(1, 2):
+            end = next(self.fresh)
+            starts = list(scope.nodes)
+            if self.chance(2):
+                starts = [next(self.fresh)]
+            more = unions.bindings(starts[0]) if starts[0] not in scope.nodes else []
+            if self.world.edges:
+                known = self.pick([end, end, end, *scope.nodes])
+                more.append(unions.hop(self.pick(starts), known, next(self.fresh)))
+            if self.chance(4) and self.world.edges:
+                hop = unions.hop(self.pick(starts), next(self.fresh), next(self.fresh))
+                more.append(f"not {{ {hop} }}")
+            types = unions.types([*clauses, *more], self.declared)
+            if types is not None:
+                clauses += more
+                scope.nodes = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and not _is_edge(t)}
+                scope.edges = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and _is_edge(t)}
 
     def other_part(self, scope: _Scope) -> list[str]:
         """What no hop connects with the rest; a predicate may."""
@@ -228,7 +255,13 @@ class _Writer:
         left, right = (start, end) if self.chance(2) else (end, start)
         if left == "$_":
             left, right = right, left
-        return [f"{left} {self.edge_text(scope, edge)} {right}", *clauses]
+        if edge.source == edge.target and self.chance(6):
+            walk = next(self.fresh)
+            scope.walks.append(walk)
+            return [write_path(self.random, edge, _edge_name(edge), walk, (left, right), there), *clauses]
+        text = self.edge_text(scope, edge)
+        conditions = write_conditions(self.random, edge, there) if edge.source == edge.target else ""
+        return [f"{left} {text} {right}{conditions if self.chance(3) else ''}", *clauses]
 
     def edge_text(self, scope: _Scope, edge: TypeSpec) -> str:
         name = f'"{edge.name}"' if edge.name == "In" else self.pick((edge.name, edge.name[0].lower() + edge.name[1:]))
@@ -412,8 +445,9 @@ class _Writer:
     def ranked(self, scope: _Scope) -> str:
         """An order by a rank function, where some node has a text or a vector."""
         nodes = scope.nodes.keys() - self.blocks.optional.keys()
-        ranks = [f"bm25({v}.x, {literal(self.words())})" for v, n in self.properties(scope, "x") if v in nodes]
-        vectors = [(v, n) for v, n in self.properties(scope, "v") if v in nodes]
+        single = {variable for variable in nodes if scope.nodes[variable].name in self.world.types}
+        ranks = [f"bm25({v}.x, {literal(self.words())})" for v, n in self.properties(scope, "x") if v in single]
+        vectors = [(v, n) for v, n in self.properties(scope, "v") if v in single]
         ranks += [f"nearest({v}.v, {literal(self.pick(VECTORS))})" for v, _ in vectors]
         if not ranks:
             return self.plain(scope)
@@ -429,12 +463,16 @@ class _Writer:
         return f"return {{ {_shown(columns)} }} {_order([rank, *further])} limit {self.pick((1, 2, 5, 100))}"
 
     def any_value(self, scope: _Scope) -> str:
+        if scope.walks and self.chance(3):
+            return f"length({self.pick(scope.walks)})"
         variable = self.pick(list(scope.all))
         spec = scope.all[variable]
         if spec.properties and self.chance(2):
             return f"{variable}.{self.pick(list(spec.properties))}"
         if self.chance(8):
             return self.pick(("1", '"text"', "now()", self.param("I64", 7)))
+        if spec.name not in self.world.types and self.chance(3):
+            return f"{variable}.@type"
         return self.pick((variable, f"{variable}.@id"))
 
     def scalars(self, scope: _Scope) -> list[str]:
@@ -451,6 +489,9 @@ class _Writer:
         scalar = [name for name in spec.properties if BY_NAME[name].is_scalar]
         numbers = [name for name in scalar if name in TAME or (name in ("big", "u") and self.chance(4))]
         forms = ["count(*)", f"count({variable})", f"count(distinct {variable})"]
+        if scope.walks and self.chance(2):
+            walk = self.pick(scope.walks)
+            forms = [f"count({walk})", f"count(distinct {walk})", f"max(length({walk}))", f"sum(length({walk}))"]
         if scalar:
             forms += [f"{fold}({variable}.{self.pick(scalar)})" for fold in ("min", "max", "count")]
             forms.append(f"count(distinct {variable}.{self.pick(scalar)})")
@@ -496,6 +537,14 @@ def _fits(type_: str, value: Any) -> bool:
     if type_ == "F64":
         return isinstance(value, float) or abs(value) <= 2**53
     return True
+
+
+def _edge_name(edge: TypeSpec) -> str:
+    return f'"{edge.name}"' if edge.name == "In" else edge.name
+
+
+def _is_edge(type_: EntityType) -> bool:
+    return isinstance(type_, EdgeRef)
 
 
 def _is_list(value: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from math import fsum, inf
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from omnigraph.query.expr import (
     Aggregate,
@@ -23,13 +23,16 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     EntityType,
     Expr,
+    FieldRef,
     Identity,
     In,
     IsNull,
+    MetaColumn,
     Nearest,
     NodeRef,
     Not,
@@ -38,13 +41,18 @@ from omnigraph.query.expr import (
     Or,
     ParamRef,
     Prop,
+    RecordExpr,
+    RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
     Window,
 )
 from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
@@ -52,7 +60,11 @@ from reference_blocks import add_blocks
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 from reference_stages import best_of_each, fold, start_rows, windows_of
+from reference_unions import follows_members, is_within, union_records
+from reference_values import evaluate
+from reference_walks import Walk, Way, find_way, is_walk, list_walks, read_walk, show_walk
 
+T = TypeVar("T")
 Record: TypeAlias = Mapping[str, Any]
 """A node or edge: its properties by name, and `@id` (of an edge also `@src` and `@dst`)."""
 Match: TypeAlias = Mapping[str, Any]
@@ -95,7 +107,10 @@ class PlainGraph:
     edges: Mapping[str, Sequence[Record]] = field(default_factory=dict)
 
     def records(self, type_: EntityType) -> Sequence[Record]:
-        """All of a type."""
+        """All of a type, or of the members of a union."""
+        united = union_records(self.records, type_)
+        if united is not None:
+            return united
         return (self.edges if isinstance(type_, EdgeRef) else self.nodes).get(type_.name, ())
 
 
@@ -121,6 +136,7 @@ class _Reader:
         self.tries_left = most_tried
         self.scores: dict[Expr, dict[str, float]] = {}
         self.starts: list[dict[str, Any]] | None = None
+        self.walks: dict[int, dict[tuple[str, str], list[Walk]]] = {}
         self.is_condition = False
 
     def answer(self) -> Answer:
@@ -167,7 +183,11 @@ class _Reader:
 
         A condition is tested as soon as the last of its variables is bound.
         """
-        own = list(pattern.own_types.items())
+        own = [*pattern.own_types.items()]
+        ends = {name for name, _ in own} | outside.keys()
+        for hop in pattern.hops:
+            if hop.walk is not None and {hop.source, hop.target} <= ends:
+                own.append((hop.walk.variable, hop.walk.type))
         conditions = list(self._conditions(pattern))
         known = set(outside)
         stages = [self._decidable(conditions, known)]
@@ -185,7 +205,8 @@ class _Reader:
                 yield from add_blocks(self, pattern, match, conditions)
                 return
             name, type_ = own[bound]
-            for record in self.graph.records(type_):
+            records = self._walks(pattern, name, match) if isinstance(type_, WalkOf) else self.graph.records(type_)
+            for record in records:
                 yield from extend({**match, name: record}, bound + 1)
 
         yield from extend(outside, 0)
@@ -198,6 +219,8 @@ class _Reader:
         for predicate in filters:
             yield set(find_variables(predicate)), self._is_true(predicate)
         for hop in pattern.hops:
+            if hop.walk is not None:  # its walks are listed between ends that are bound
+                continue
             names = {hop.source, hop.target} | ({hop.edge_variable} if hop.edge_variable else set())
             yield names, self._follows(hop)
 
@@ -224,24 +247,61 @@ class _Reader:
 
     def _follows(self, hop: Hop) -> Callable[[Match], bool]:
         source, target, edge = hop.source, hop.target, hop.edge_variable
+        if hop.members:
+            return follows_members(hop, self.graph.edges, _reached, _undirected_cycle)
         if edge is not None:  # one match for each edge: this very edge lies between the two
             return lambda match: _lies_between(match[edge], hop.direction, *_ids(match, source, target))
         distances = self.distances(hop)
-        return lambda match: hop.low <= distances.get(_ids(match, source, target), 0) <= hop.high
+
+        def holds(match: Match) -> bool:
+            ids = _ids(match, source, target)
+            return is_within(hop, distances.get(ids, 0), is_same=ids[0] == ids[1])
+
+        return holds
+
+    def _way(self, hop: Hop) -> Way:
+        nodes, edges = self.graph.nodes.get(hop.edge.source, ()), self.graph.edges.get(hop.edge.name, ())
+        return find_way(hop, nodes, edges, self.condition)
+
+    def add_walks(self, pattern: Pattern, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows with the walks between ends that only alternatives bind."""
+        for hop in pattern.hops:
+            walk = hop.walk
+            if walk is not None:
+                late = [row for row in rows if walk.variable not in row]
+                found = [
+                    {**row, walk.variable: each} for row in late for each in self._walks(pattern, walk.variable, row)
+                ]
+                rows = [row for row in rows if walk.variable in row] + found
+        return rows
+
+    def _walks(self, pattern: Pattern, name: str, match: Match) -> Sequence[Any]:
+        hop = next(hop for hop in pattern.hops if hop.walk is not None and hop.walk.variable == name)
+        if id(hop) not in self.walks:
+            weight = None if hop.walk is None else hop.walk.weight
+            nodes = self.graph.nodes.get(hop.edge.source, ())
+            self.walks[id(hop)] = list_walks(
+                hop, self._way(hop), nodes, lambda edge: 0 if weight is None else self.value(weight, {ROW: edge})
+            )
+        return self.walks[id(hop)].get(_ids(match, hop.source, hop.target), [])
 
     def distances(self, hop: Hop) -> dict[tuple[str, str], int]:
         """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""
         steps: dict[str, set[str]] = {}
-        for edge in self.graph.edges.get(hop.edge.name, ()):
+        way = self._way(hop)
+        for edge in way.edges:
             if hop.direction is not HopDirection.IN:
                 steps.setdefault(edge["@src"], set()).add(edge["@dst"])
             if hop.direction is not HopDirection.OUT:
                 steps.setdefault(edge["@dst"], set()).add(edge["@src"])
         found: dict[tuple[str, str], int] = {}
         for start in steps:
-            found.update({(start, node): distance for node, distance in _reached(steps, start).items()})
+            # A node that may not be inside of a walk leads nowhere, unless the walk starts there.
+            inner = {node: steps[node] for node in steps if node in way.inner or not hop.through}
+            own = {**inner, start: steps[start]}
+            found.update({(start, node): distance for node, distance in _reached(own, start).items()})
             if hop.direction is HopDirection.BOTH:
-                found[start, start] = _undirected_cycle(steps, start)
+                found[start, start] = _undirected_cycle(own, start)
         return found
 
     # --- values ------------------------------------------------------------------------------------
@@ -255,6 +315,8 @@ class _Reader:
                 return self.params[expr.name]
             case Now():
                 return NOW
+            case ValueRef() if is_walk(expr):
+                return show_walk(match[expr.variable])
             case ValueRef():
                 return match[expr.variable]
             case Prop() | Identity() | Entity() if match[expr.variable] is None:
@@ -262,11 +324,19 @@ class _Reader:
             case Prop():
                 return match[expr.variable].get(expr.name)
             case Identity():
-                return match[expr.variable]["@" + expr.part.value]
+                record = match[expr.variable]
+                if expr.part is MetaColumn.ID and "@type" in record:  # rows of a union differ in type or id
+                    return record["@type"], record["@id"]
+                return record["@" + expr.part.value]
             case Entity():
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
-                return shown | {prop.name: record.get(prop.name) for prop in expr.fields}
+                return shown | {prop.name: _as_type(record.get(prop.name), prop) for prop in expr.fields}
+            case FieldRef(operand=ValueRef() as walk) if is_walk(walk):
+                return read_walk(match[walk.variable], expr)
+            case FieldRef():
+                owner = self.value(expr.operand, match)
+                return None if owner is None else owner.get(expr.name)
             case IsNull():
                 return (self.value(expr.operand, match) is None) != expr.negated
             case Not():
@@ -292,8 +362,8 @@ class _Reader:
                 edits = None if expr.edits is None else self.value(expr.edits, match)
                 found = lambda text, query: text_matches(expr.mode, text, query, edits)  # noqa: E731 - as above
                 return self._of_both(found, expr.prop, expr.query, match)
-            case Nearest() | Bm25():
-                return self._score(expr).get(match[expr.prop.variable]["@id"])
+            case Nearest() | Bm25() | Distance() | Snippet() | FieldRef() | RecordsParam():
+                return evaluate(self, expr, match)
             case Rrf():
                 return self._score(expr).get(match[expr.first.prop.variable]["@id"])
             case Computed():
@@ -309,6 +379,8 @@ class _Reader:
                     if self.condition(condition, match) is True:
                         return self.value(value, match)
                 return self.value(expr.otherwise, match)
+            case RecordExpr():
+                return {name: self.value(item, match) for name, item in expr.items}
             case Aggregate() | Window():
                 return match[_GROUP][expr]
             case ValueRef():
@@ -327,7 +399,7 @@ class _Reader:
 
     # --- ranks -------------------------------------------------------------------------------------
 
-    def _score(self, expr: Nearest | Bm25 | Rrf) -> dict[str, float]:
+    def _score(self, expr: Rrf) -> dict[str, float]:
         if expr not in self.scores:
             self.scores[expr] = self.rank(expr, self.found())
         return self.scores[expr]
@@ -433,9 +505,9 @@ class _Row:
         return {**self.match, _GROUP: self.aggregates}
 
 
-def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:
+def _reached(steps: Mapping[T, set[T]], start: T) -> dict[T, int]:
     """Every node that one step or more lead to, at its smallest distance; the start when a way leads back to it."""
-    found: dict[str, int] = {}
+    found: dict[T, int] = {}
     frontier, distance = {start}, 0
     while frontier:
         distance += 1
@@ -444,7 +516,7 @@ def _reached(steps: Mapping[str, set[str]], start: str) -> dict[str, int]:
     return found
 
 
-def _undirected_cycle(steps: Mapping[str, set[str]], start: str) -> int:
+def _undirected_cycle(steps: Mapping[T, set[T]], start: T) -> int:
     """The length of the shortest cycle: an edge to itself, or three or more nodes; 0 if there is none.
 
     The last step back to the start may not be the first one again, so each first step is tried without its pair.
@@ -453,6 +525,8 @@ def _undirected_cycle(steps: Mapping[str, set[str]], start: str) -> int:
         return 1
     lengths = []
     for first in steps[start]:
+        if first not in steps:  # it may not be inside of a walk
+            continue
         without = {**steps, first: steps[first] - {start}, start: steps[start] - {first}}
         if start in (back := _reached(without, first)):
             lengths.append(1 + back[start])
@@ -499,8 +573,15 @@ def _all(truths: Iterable[bool | None]) -> bool | None:
 
 
 def _identity(value: Any) -> Any:
-    """What tells a value from others: of a whole node or edge, its id."""
-    return value["id"] if isinstance(value, Mapping) else value
+    """What tells a value from others: of a whole node or edge, its id, and its type if it may have several."""
+    if isinstance(value, Mapping) and "id" not in value:  # a walk
+        return repr(value)
+    return (value.get("@type"), value["id"]) if isinstance(value, Mapping) else value
+
+
+def _as_type(value: Any, prop: Prop) -> Any:
+    """A value of a union's object: numbers of different types are all floats."""
+    return float(value) if prop.type is Scalar.F64 and isinstance(value, int) else value
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:

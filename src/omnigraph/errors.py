@@ -372,6 +372,22 @@ class QueryError(OmnigraphError):
         return f"`{aggregate}` is larger than {type} can hold: group by more, or filter first"
 
     @variant
+    def absent_weight(self, edge_type: str, id: str, weight: str) -> str:
+        """Report that an edge has no weight for the cheapest path."""
+        return (
+            f"`{weight}` has no value for the edge `{id}` of {edge_type}: give it one,"
+            f" write `coalesce({weight}, …)`, or leave such edges out with `along {{ {weight} is not null }}`"
+        )
+
+    @variant
+    def negative_weight(self, edge_type: str, id: str, weight: str) -> str:
+        """Report that the weight of an edge is negative, so that no path is the cheapest."""
+        return (
+            f"`{weight}` is negative for the edge `{id}` of {edge_type}: the cheapest path needs weights of at least 0;"
+            f" change it, write `abs({weight})`, or leave such edges out with `along {{ {weight} >= 0 }}`"
+        )
+
+    @variant
     def calculation_overflow(self, expression: str) -> str:
         """Report that a calculated integer does not fit into 64 bits."""
         return f"the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
@@ -385,6 +401,17 @@ class QueryError(OmnigraphError):
     def value_missing(self, expression: str, property: str) -> str:
         """Report that a calculated value is null, but its property is required."""
         return f"`{expression}` is null in a row, but `{property}` is required: give another value with `coalesce`"
+
+    @variant
+    def two_values(self, property: str, row: str, first: str, second: str, more: str) -> str:
+        """Report that rows of a match would set a property of one row to different values."""
+        help_ = "aggregate the values in a stage before, so that there is one"
+        return f"{property} of {row} would get two values, {first} and {second}{more}: {help_}"
+
+    @variant
+    def write_of_deleted(self, type: str, rows: str) -> str:
+        """Report that a statement writes rows that a delete after the same match has removed."""
+        return f"{type} {rows}: a statement writes what another one after the same `match` deletes"
 
     @variant
     def bad_pattern(self, pattern: str, reason: str) -> str:

@@ -80,7 +80,8 @@ def read(pattern: Pattern | None = None, **more: object) -> ReadQuery:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
-    "bounds from zero": lambda: hop("p", KNOWS, "q", low=0),
+    "bounds below zero": lambda: hop("p", KNOWS, "q", low=-1),
+    "no step at all": lambda: hop("p", KNOWS, "q", low=0, high=0),
     "bounds upside down": lambda: hop("p", KNOWS, "q", low=3, high=2),
     "too many steps": lambda: hop("p", KNOWS, "q", high=65),
     "several steps between types": lambda: hop("p", WORKS_AT, "c", high=2),

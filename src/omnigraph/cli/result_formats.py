@@ -18,6 +18,7 @@ from omnigraph.cli.render import (
     format_table,
     get_binary_stdout,
     measure_width,
+    print_error,
     print_json,
     print_text,
     translate_output_errors,
@@ -84,7 +85,9 @@ def resolve_format(format_: str | None, output: str | None, *, as_json: bool) ->
 
 
 def write_result(result: "Result", format_: str, output: str | None, *, as_json: bool) -> None:
-    """Print a result, or write it to a file and print a summary."""
+    """Print a result, or write it to a file and print a summary; notes go to stderr."""
+    for note in result.notes:
+        print_error(f"note: {note}")
     if output is None:
         _print(result, format_)
         return
@@ -98,13 +101,14 @@ def write_result(result: "Result", format_: str, output: str | None, *, as_json:
 
 
 def _build_facts(result: "Result") -> dict[str, object]:
-    return {
+    facts: dict[str, object] = {
         "query_name": result.query_name,
         "target": result.target.to_json(),
         "commit_id": result.commit_id,
         "row_count": result.row_count,
         "columns": list(result.columns),
     }
+    return {**facts, "notes": list(result.notes)} if result.notes else facts
 
 
 def _print(result: "Result", format_: str) -> None:

@@ -7,16 +7,20 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
+from omnigraph.engine.operators.cut_off import CutOff
+from omnigraph.engine.physical_plan import Link
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
+from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.engine.value_store import NO_POSITION, ValueStore, evaluate_bound
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
 from omnigraph.options import Traversal
+from omnigraph.query.union_types import find_table_type, is_union, list_members
 from omnigraph.schema.catalog import Catalog, EdgeType, Property
 from omnigraph.storage.arrow_buffers import fill_nulls
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -46,6 +50,8 @@ class ExecutionContext:
     embed: Embed = refuse_embedding
     profile: QueryProfile | None = None
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
+    # By the text of a hop over several edges, whether its upper bound left nodes unreached.
+    cut_offs: dict[str, CutOff] = field(default_factory=dict, repr=False, compare=False)
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -55,10 +61,15 @@ class ExecutionContext:
         return self.view.catalog
 
     def get_reader(self, type_name: str) -> TableReader:
-        """Return the reader of a node or edge type."""
+        """Return the reader of a node or edge type, or of a union of types."""
         reader = self._readers.get(type_name)
         if reader is None:
-            reader = self._readers[type_name] = self.cache.get_reader(self.view, self.view.get_type(type_name))
+            if is_union(type_name):
+                members = [self.get_reader(member) for member in list_members(type_name)]
+                reader = UnionReader(find_table_type(self.view.catalog, type_name), members)
+            else:
+                reader = self.cache.get_reader(self.view, self.view.get_type(type_name))
+            self._readers[type_name] = reader
         return reader
 
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
@@ -79,13 +90,29 @@ class ExecutionContext:
             self._topologies[edge_name] = topology
         return topology
 
+    def get_cut_off(self, link: Link) -> CutOff:
+        """Return where the searches of a hop note that its upper bound left nodes unreached."""
+        # One edge is no traversal that a bound could end, and without a bound nothing is cut off.
+        is_looked_for = link.high is not None and link.high > 1
+        edges = f"({link.edge})" if is_union(link.edge) else link.edge
+        text = f"{edges}{{{link.low},{link.high}}}"
+        return self.cut_offs.setdefault(text, CutOff(is_looked_for))
+
+    def list_notes(self) -> tuple[str, ...]:
+        """Return what the caller should know about the result, in the order of the plan."""
+        return tuple(
+            f"{text} stopped at its upper bound: more nodes are reachable over more edges"
+            for text, cut_off in self.cut_offs.items()
+            if cut_off.is_found
+        )
+
     def release(self) -> None:
         """Release all adjacency once the pattern is solved: the rows of the result may be fetched much later."""
         self._topologies.clear()
 
     def has_topology(self, edge_name: str) -> bool:
-        """Return whether `get_topology` is cheap: the adjacency is in memory, or stored in the derived cache."""
-        return self.cache.has_topology(self.view, self.get_edge_type(edge_name))
+        """Return whether `get_topology` is cheap, for all members of a union: in memory, or in the derived cache."""
+        return all(self.cache.has_topology(self.view, self.get_edge_type(member)) for member in list_members(edge_name))
 
     def get_edge_type(self, name: str) -> EdgeType:
         """Return the edge type with exactly this name."""

@@ -20,6 +20,7 @@ from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import JoinMatches, build_product, join, match_keys, semi_join
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
 from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
+from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
 from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.output.distinct import merge_equal_rows
@@ -155,6 +156,7 @@ class _Executor:
         # By `id` of the plan's nodes and links: the plan outlives the run, so that no id is reused.
         self._candidates: dict[int, Candidates] = {}
         self._edge_access: dict[int, EdgeAccess] = {}
+        self._walk_access: dict[int, WalkAccess] = {}
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
         # By step number the index of a value that is the same for all rows.
@@ -166,6 +168,7 @@ class _Executor:
         # Candidates refer to this object, and the cycle would keep all arrays until Python's garbage collector runs.
         self._candidates.clear()
         self._edge_access.clear()
+        self._walk_access.clear()
         self.solved_sides.clear()
         self._single_values.clear()
         self._shared_elements.clear()
@@ -212,9 +215,13 @@ class _Executor:
                 return self._scan(step, has_multiplicity=has_multiplicity)
             case Expand():
                 candidates = self._get_candidates(step.node, has_multiplicity=has_multiplicity)
+                if step.link.walk is not None:
+                    return expand_walks(step, bindings, self._get_walk_access(step.link), candidates)
                 return expand(step, bindings, self.get_edge_access(step.link), candidates, budget, closing)
             case Check():
                 return self._check(step, bindings, has_multiplicity=has_multiplicity)
+            case Close() if step.link.walk is not None:
+                return close_walks(step, bindings, self._get_walk_access(step.link))
             case Close():
                 return close_cycle(step, bindings, self.get_edge_access(step.link), budget)
             case Filter():
@@ -405,6 +412,12 @@ class _Executor:
             )
             self._candidates[id(node)] = candidates
         return candidates
+
+    def _get_walk_access(self, link: Link) -> WalkAccess:
+        walk_access = self._walk_access.get(id(link))
+        if walk_access is None:
+            walk_access = self._walk_access[id(link)] = WalkAccess(link, self.context)
+        return walk_access
 
     def get_edge_access(self, link: Link) -> EdgeAccess:
         """Return the access to the edges of a hop."""

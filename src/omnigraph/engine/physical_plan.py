@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 from omnigraph.query.expr import EdgeRef, Expr, ExprType, NodeRef, Op
 from omnigraph.query.logical_plan import HopDirection, ValueBlock
+from omnigraph.query.union_types import list_members, unite_nodes
+from omnigraph.query.walk_plan import WalkBinding
 
 # In the types of a plan, the type of a variable that is bound to a value instead of a row. No type can have this name.
 VALUE_TYPE = "#value"
@@ -47,21 +49,44 @@ class SubtreeDirection(Enum):
     """The far end is solved first, and adds its counts to its neighbours."""
 
 
+@dataclass(frozen=True, slots=True)
+class LinkMember:
+    """One way in which a hop of several edge types is followed: along the edges of a type, in one direction."""
+
+    edge: str
+    direction: HopDirection
+    source: str
+    """The node type at the stored start of its edges."""
+    target: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """A hop, in the direction in which it is followed."""
 
     edge: str
+    """The edge type, or the union of those of `members`."""
     near: str
-    """The node type where it starts."""
+    """The node type where it starts, or a union of node types."""
     far: str
     direction: HopDirection
     low: int = 1
-    high: int = 1
+    high: int | None = 1
+    members: tuple[LinkMember, ...] = ()
+    """The ways in which it is followed; none for a single edge type between exactly `near` and `far`."""
     each_edge: bool = False
     """Whether each of several parallel edges is a separate match."""
     filters: tuple[Expr, ...] = ()
     """Predicates that read only the edge variable."""
+    along: tuple[Expr, ...] = ()
+    """Conditions on every edge of the way."""
+    through: tuple[Expr, ...] = ()
+    """Conditions on every node of the way but its ends."""
+    walk: WalkBinding | None = None
+    """The walks that are found; their variable is bound if `binds_walk`."""
+    binds_walk: bool = False
+    is_backward: bool = False
+    """Whether the near end is the end of the hop's walks, not their start."""
     # None unless a later step or the output needs the edge.
     edge_variable: str | None = None
     access: EdgeAccessMode = EdgeAccessMode.CSR
@@ -71,8 +96,25 @@ class Link:
 
     @property
     def is_multi(self) -> bool:
-        """Whether paths of more than one edge match."""
-        return self.high > 1
+        """Whether paths of another length than one edge match."""
+        return self.high != 1 or self.low == 0
+
+    @property
+    def space(self) -> tuple[str, str]:
+        """The types, or unions of types, whose positions a single edge of it connects.
+
+        The nodes on a walk may be of any type that a member connects, not only of those at its ends.
+        """
+        if not self.is_multi or not self.members:
+            return self.near, self.far
+        ends = {end for member in self.members for end in (member.source, member.target)}
+        name = unite_nodes({*ends, *list_members(self.near), *list_members(self.far)}).name
+        return name, name
+
+    @property
+    def loads_edges(self) -> bool:
+        """Whether the lists of the hop have its edges, if only to test them."""
+        return self.reads_edges or bool(self.along)
 
     @property
     def reads_edges(self) -> bool:

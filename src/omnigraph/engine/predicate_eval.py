@@ -16,6 +16,7 @@ from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
 from omnigraph.engine.value_store import read_records
+from omnigraph.engine.walk_values import build_walk_keys, measure_walks
 from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     Aggregate,
@@ -27,6 +28,7 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
@@ -46,14 +48,18 @@ from omnigraph.query.expr import (
     RecordExpr,
     RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
     Window,
 )
 from omnigraph.query.expr_tree import walk
+from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.storage.columnar_sets import concat_chunks
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -125,6 +131,15 @@ class ResultValueSource(Protocol):
         ...
 
 
+@runtime_checkable
+class SearchValueSource(Protocol):
+    """A source of values that also evaluates searches: its variables are bound to rows."""
+
+    def read_search_value(self, expr: Rank | Distance | Snippet) -> Column:
+        """Return a score, a distance or a passage."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _SingleTable:
     """The rows of one table, whose columns have the names of properties."""
@@ -188,6 +203,22 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             # Ids of one type are compared by the positions of their rows, without reading them.
             by_position = values.compare(expr)
             return _evaluate_comparison(expr, values, inputs, log) if by_position is None else by_position
+        case In() | Contains() | StartsWith() | TextMatch():
+            return _evaluate_match(expr, values, inputs)
+        case Computed() | Case() | RecordExpr() | FieldRef():
+            return _evaluate_composed(expr, values, inputs, log)
+        case Entity() if isinstance(values, EntitySource):
+            return values.read_positions(expr.variable)
+        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+            return values.read_result(expr)
+        case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
+            return values.read_search_value(expr)
+        case _:
+            raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
+
+
+def _evaluate_match(expr: In | Contains | StartsWith | TextMatch, values: ValueSource, inputs: QueryInputs) -> Operand:
+    match expr:
         case In():
             return _evaluate_in(expr, values, inputs)
         case Contains():
@@ -198,14 +229,6 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
         case TextMatch():
             return values.match_text(expr)
-        case Computed() | Case() | RecordExpr() | FieldRef():
-            return _evaluate_composed(expr, values, inputs, log)
-        case Entity() if isinstance(values, EntitySource):
-            return values.read_positions(expr.variable)
-        case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
-            return values.read_result(expr)
-        case _:
-            raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
 
 
 def _evaluate_composed(
@@ -233,6 +256,12 @@ def _evaluate_field(expr: FieldRef, values: ValueSource, inputs: QueryInputs, lo
         at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
         return values.read_property(owner.name, expr.name, at)
     record = _evaluate_operand(expr.operand, values, inputs, log)
+    if isinstance(owner, WalkOf) and expr.name in (WALK_LENGTH, WALK_KEY):
+        walks = pa.repeat(record, values.size) if isinstance(record, pa.Scalar) else concat_chunks(record)
+        if expr.name == WALK_LENGTH:
+            return measure_walks(walks)
+        assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no paths
+        return build_walk_keys(walks, owner, values.read_property)
     # The kernel, unlike the child array itself, is null where the record is.
     return pc.struct_field(record, expr.name)
 

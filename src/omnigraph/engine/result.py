@@ -90,15 +90,20 @@ class Result:
         """The commit whose state was read."""
         self.target = target
         self.query_name = frame.query.name
+        self.notes = frame.notes
+        """What to know about the rows: a traversal that its upper bound cut off. Usually empty."""
 
     @classmethod
-    def of_table(cls, table: pa.Table, *, commit_id: str, target: Target, query_name: str) -> "Result":
+    def of_table(
+        cls, table: pa.Table, *, commit_id: str, target: Target, query_name: str, notes: tuple[str, ...] = ()
+    ) -> "Result":
         """Return a result that holds all of its rows, of a statement that was run elsewhere."""
         result = cls.__new__(cls)
         result.__setstate__({"_frame": None, "_table": table, "_schema": table.schema, "_size": table.num_rows})
         result.commit_id = commit_id
         result.target = target
         result.query_name = query_name
+        result.notes = notes
         return result
 
     def __getstate__(self) -> dict[str, object]:
@@ -195,15 +200,18 @@ class Result:
         return rows
 
     def to_json(self) -> dict[str, object]:
-        """Return the whole result as a JSON document; see `json_rows` for the values."""
-        return {
+        """Return the whole result as a JSON document; see `json_rows` for the values. `notes` only if there are any."""
+        document: dict[str, object] = {
             "query_name": self.query_name,
             "target": self.target.to_json(),
             "commit_id": self.commit_id,
             "row_count": self.row_count,
             "columns": list(self.columns),
-            "rows": list(self.json_rows()),
         }
+        if self.notes:
+            document["notes"] = list(self.notes)
+        document["rows"] = list(self.json_rows())
+        return document
 
     def json_rows(self, size: int = BATCH_ROWS) -> Iterator[Mapping[str, object]]:
         """Yield each row as an object of JSON values, fetched `size` at a time.

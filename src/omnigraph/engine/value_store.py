@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.query_budget import Budget
-from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf, WalkOf
+from omnigraph.query.expr_types import WALK_COST
 from omnigraph.query.record_params import RecordRows
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.storage.arrow_buffers import build_array
@@ -26,6 +27,9 @@ def to_stored_type(type_: ExprType) -> pa.DataType:
             return pa.int64()
         case ArrayOf(element=element):
             return pa.list_(to_stored_type(element))
+        case WalkOf(fields=fields, cost=cost):
+            costs = [] if cost is None else [(WALK_COST, to_arrow_type(cost))]
+            return pa.struct([*((name, to_stored_type(field_type)) for name, field_type in fields), *costs])
         case RecordOf(fields=fields):
             return pa.struct([(name, to_stored_type(field_type)) for name, field_type in fields])
         case _:

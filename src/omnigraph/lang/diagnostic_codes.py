@@ -80,7 +80,7 @@ QUERY_CODES = _build_errors(
     T12="a required property or endpoint is missing",
     T13="a property is assigned twice",
     T14="an insert value that reads a property: there is no row yet",
-    T15="hop bounds outside 1 ≤ min ≤ max ≤ 64, a multi-hop between different types, or a wrong `nearest` argument",
+    T15="hop bounds outside 0 ≤ min ≤ max ≤ 64, a multi-hop between different types, or a wrong `nearest` argument",
     T17="`nearest` or `rrf` order without `limit`",
     T18="a rank function in a wrong place: outside order and projections, not first in the order, or reversed",
     T19="`search` or `match_text` over something other than a String property and a String",
@@ -93,6 +93,7 @@ QUERY_CODES = _build_errors(
     T26="update of a key property or an endpoint",
     T27="a calculation or function with operands of a wrong type or number, or alternatives without a common type",
     D2="inserts or updates mixed with deletes in one query",
+    D3="a statement without the `match` that it needs, or one that no `match` can drive; `if absent` without a key",
 )
 
 MIGRATION_CODES = {

@@ -1,6 +1,6 @@
 """The syntax tree of the query language (`.gq`). Equality ignores spans."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -604,6 +604,8 @@ class Query:
     annotations: tuple[QueryAnnotation, ...] = ()
     body: Read | Union | tuple[Mutation, ...]
     returning: tuple[Projection, ...] = ()
+    # The named patterns of its file, if it was taken from one.
+    patterns: tuple["PatternDecl", ...] = field(default=(), compare=False, repr=False)
     span: Span = field(compare=False, repr=False)
 
 
@@ -633,3 +635,10 @@ class QueryFile:
     queries: tuple[Query, ...]
     patterns: tuple[PatternDecl, ...] = ()
     span: Span = field(compare=False, repr=False)
+
+    @property
+    def complete_queries(self) -> tuple[Query, ...]:
+        """The queries, each with the named patterns of the file."""
+        return (
+            tuple(replace(query, patterns=self.patterns) for query in self.queries) if self.patterns else self.queries
+        )

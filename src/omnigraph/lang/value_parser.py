@@ -5,7 +5,7 @@ They are functions over `Expressions`, which the precedence climber of `expressi
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, parse_property_name
@@ -344,8 +344,10 @@ def _parse_block_body(parser: Expressions, word: Token, kind: BlockKind, what: s
     depth, parser.case_depth = parser.case_depth, 0
     try:
         with cursor.nest(_LEVELS_OF_BLOCK), parser.read_names_as(properties=False):
-            clauses = parser.parse_clauses(opening, what, lambda: _is_at_block_return(cursor))
-            if not cursor.accept("return"):
+            stop = _ReturnStop(cursor)
+            clauses = parser.parse_clauses(opening, what, stop)
+            # After the closing brace, a `return` belongs to the block around this one.
+            if not stop.is_reached or not cursor.accept("return"):
                 if kind not in (BlockKind.EXISTS, BlockKind.COUNT) and not cursor.is_explained:
                     _report_missing_return(cursor, word)
                 return Block(kind=kind, clauses=clauses, span=word.span.to(cursor.previous))
@@ -358,6 +360,18 @@ def _parse_block_body(parser: Expressions, word: Token, kind: BlockKind, what: s
 def _report_missing_return(cursor: Cursor, word: Token) -> None:
     hint = f"say of what: `{word.text} {{ $p wrote $a return $a.length }}`"
     cursor.report(word.span, f"`{word.text} {{ … }}` needs a `return`", hint)
+
+
+@dataclass
+class _ReturnStop:
+    """Says whether the clauses of a block end at its `return`, and remembers that they did."""
+
+    cursor: Cursor
+    is_reached: bool = False
+
+    def __call__(self) -> bool:
+        self.is_reached = _is_at_block_return(self.cursor)
+        return self.is_reached
 
 
 def _is_at_block_return(cursor: Cursor) -> bool:

@@ -23,7 +23,7 @@ def choose_query(source: Source, name: str | None) -> Query:
     names = tuple(query.name.text for query in file.queries)
     if name is None and len(names) > 1:
         raise BadArgumentError.query_ambiguous(source.name, names)
-    chosen = [query for query in file.queries if name in (None, query.name.text)]
+    chosen = [query for query in file.complete_queries if name in (None, query.name.text)]
     if not chosen:
         raise MissingError.query_not_found(name or "", source.name, find_closest(name or "", names), names)
     # Two queries of other names don't matter here; only the requested name must be unique.

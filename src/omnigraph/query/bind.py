@@ -1,13 +1,18 @@
 """Bind the syntax tree of a query to a catalog: a typed logical plan, or all its errors together."""
 
+from collections.abc import Iterable
+
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, StageResult, sort_diagnostics
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_mutation import bind_mutation
+from omnigraph.query.bind_pattern import bind_match
 from omnigraph.query.bind_stages import ReadBinder
 from omnigraph.query.expr import Expr
-from omnigraph.query.logical_plan import BoundQuery
+from omnigraph.query.inline_lets import inline_lets
+from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.mutation_scope import RowNameResolver
+from omnigraph.query.named_patterns import check_patterns, expand_patterns, iter_used_patterns
 from omnigraph.query.scope import declare_params
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector
@@ -31,7 +36,11 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> StageResult[tuple[BoundQ
     bound: list[BoundQuery] = []
     diagnostics: list[Diagnostic] = []
     seen: set[str] = set()
-    for query in file.queries:
+    findings = DiagnosticCollector()
+    for pattern in check_patterns(file.patterns, catalog, findings):
+        _bind_pattern(pattern, file.patterns, catalog, findings)
+    diagnostics.extend(findings.finalize())
+    for query in file.complete_queries:
         name = query.name
         if name.text in seen:
             message = f"there is already a query `{name.text}` in this file"
@@ -44,19 +53,29 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> StageResult[tuple[BoundQ
         diagnostics.extend(result.diagnostics)
         if result.value is not None:
             bound.append(result.value)
-    return StageResult(tuple(bound), sort_diagnostics(diagnostics))
+    # A mistake in a named pattern is found at its declaration and in every query that uses it.
+    return StageResult(tuple(bound), sort_diagnostics(list(dict.fromkeys(diagnostics))))
 
 
 def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | None]:
     """Bind one query; the value is None if it has an error, or if a parse error left it without output."""
-    if isinstance(query.body, ast.Read | ast.Union):
+    if query.patterns:
         findings = DiagnosticCollector()
-        params = declare_params(query.params, findings)
-        read = ReadBinder(query, catalog, params, findings).bind_body(query.body)
-        return StageResult(None if findings else read, findings.finalize())
+        query = _expand_query(query, catalog, findings)
+        if findings:
+            return StageResult(None, findings.finalize())
+    if isinstance(query.body, ast.Read | ast.Union):
+        return _bind_read(query, query.body, catalog)
     # Rebuilt for its type: a `StageResult[MutationQuery | None]` is not a `StageResult[BoundQuery | None]`.
-    result = bind_mutation(query, catalog)
+    result = bind_mutation(query, catalog, _bind_read)
     return StageResult(result.value, result.diagnostics)
+
+
+def _bind_read(query: ast.Query, read: ast.Read | ast.Union, catalog: Catalog) -> StageResult[BoundQuery | None]:
+    findings = DiagnosticCollector()
+    params = declare_params(query.params, findings)
+    bound = ReadBinder(query, catalog, params, findings).bind_body(read)
+    return StageResult(None if findings else bound, findings.finalize())
 
 
 def _has_output(body: ast.Read | ast.Union | tuple[ast.Mutation, ...]) -> bool:
@@ -65,3 +84,38 @@ def _has_output(body: ast.Read | ast.Union | tuple[ast.Mutation, ...]) -> bool:
         return True
     reads = body.reads if isinstance(body, ast.Union) else (body,)
     return all(part.projections for read in reads for part in read.parts)
+
+
+def _expand_query(query: ast.Query, catalog: Catalog, findings: DiagnosticCollector) -> ast.Query:
+    """Return a query with the named patterns of its file replaced; mistakes of those that it uses are reported."""
+    used = set(iter_used_patterns(query.body, query.patterns))
+    checked = DiagnosticCollector()
+    valid = check_patterns(query.patterns, catalog, checked)
+    for pattern in valid:
+        if pattern.name.text in used:
+            _bind_pattern(pattern, query.patterns, catalog, findings)
+    # A pattern that is not used may be wrong: that is no mistake of this query.
+    spans = {pattern.name.span for pattern in query.patterns if pattern.name.text in used}
+    _add_all(findings, (each for each in checked.finalize() if each.span in spans))
+    return expand_patterns(query, valid, findings)
+
+
+def _add_all(findings: DiagnosticCollector, diagnostics: Iterable[Diagnostic]) -> None:
+    for each in diagnostics:
+        findings.add_error(each.code, each.span, each.message, each.help)
+
+
+def _bind_pattern(
+    pattern: ast.PatternDecl, patterns: tuple[ast.PatternDecl, ...], catalog: Catalog, findings: DiagnosticCollector
+) -> None:
+    """Bind the clauses of a named pattern on their own, for their errors: names are shown as they are written."""
+    ends = tuple(ast.Binding(variable=each.variable, types=each.types, span=each.span) for each in pattern.params)
+    own = DiagnosticCollector()
+    valid = check_patterns(patterns, catalog, DiagnosticCollector())
+    body = ast.Read(clauses=(*ends, *pattern.clauses), projections=(), span=pattern.span)
+    query = ast.Query(name=pattern.name, body=body, span=pattern.span)
+    expanded = expand_patterns(query, valid, own)
+    assert isinstance(expanded.body, ast.Read)  # noqa: S101 - it is the read from above
+    read = inline_lets(expanded.body, own)
+    bind_match(read.clauses, catalog, declare_params((), own), own)
+    _add_all(findings, own.finalize())

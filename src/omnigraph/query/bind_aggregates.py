@@ -11,13 +11,16 @@ from omnigraph.query.aggregates import RUNNING, OrderTerm
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
+    Bm25,
     Const,
     Entity,
     Expr,
     Input,
+    Nearest,
     Now,
     ParamRef,
     ShapedType,
+    WalkOf,
     Window,
     WindowFunction,
     is_foldable,
@@ -25,6 +28,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.functions import CallContext, Function
 from omnigraph.query.logical_plan import build_identity
+from omnigraph.query.walk_plan import WALK_KEY, WALK_LENGTH, read_part
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
 
@@ -106,6 +110,14 @@ class AggregateBinder:
             return self.bind_condition(node)
         argument = self.bind(node, CallContext.AGGREGATE)
         if argument is None:
+            return None
+        if isinstance(argument.type, WalkOf) and fold is AggregateFunction.COUNT:
+            # Equal walks have equal keys; to count rows, anything that is not null will do.
+            argument = read_part(argument, WALK_KEY if call.distinct else WALK_LENGTH)
+        if isinstance(argument, Nearest | Bm25):
+            name = "nearest" if isinstance(argument, Nearest) else "bm25"
+            message = f"`{name}` ranks rows here, so it can't be combined with aggregates"
+            self.findings.add_error("T18", node.span, message)
             return None
         is_counted = isinstance(argument, Entity) and fold is AggregateFunction.COUNT
         if is_counted or is_foldable(fold, argument.type, distinct=call.distinct):

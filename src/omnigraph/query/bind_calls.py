@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.query.bind_aggregates import ArgumentBinder
 from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import (
     Bm25,
     Const,
+    Distance,
     Expr,
     Input,
     Nearest,
@@ -16,12 +18,14 @@ from omnigraph.query.expr import (
     Prop,
     Rank,
     Rrf,
+    Snippet,
     TextMatch,
     TextMode,
     is_whole,
 )
 from omnigraph.query.functions import CallContext, Function, resolve_function
-from omnigraph.query.scope import NameResolver
+from omnigraph.query.scope import NameResolver, ReadNameResolver
+from omnigraph.query.union_types import EdgeUnion, NodeUnion, list_members
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
@@ -58,20 +62,55 @@ class CallBinder:
 
     # --- ranks -----------------------------------------------------------------------------------
 
-    def bind_rank(self, call: ast.Call, function: Function) -> Rank | None:
-        """Bind a call of `nearest`, `bm25` or `rrf`."""
+    def bind_rank(self, call: ast.Call, function: Function, bind: ArgumentBinder) -> Rank | Distance | None:
+        """Bind a call of `nearest`, `bm25` or `rrf`; `bind` binds a vector that is neither literal nor parameter."""
         if function.name == "rrf":
             return self._bind_rrf(call, function)
+        if function.name == "nearest" and self._is_pair(call):
+            return self._bind_distance(call, function, bind)
         return self._bind_simple_rank(call, function)
+
+    def _is_pair(self, call: ast.Call) -> bool:
+        """Return whether both arguments of `nearest` are read from rows: neither is the vector to look for."""
+        first, second = call.arguments
+        if not isinstance(second, ast.LiteralExpr | ast.Variable):
+            return True
+        # A vector of a record or list is compared, not searched for.
+        return not isinstance(first, ast.Variable | ast.PropertyRef | ast.BareName | ast.LiteralExpr)
+
+    def _bind_distance(self, call: ast.Call, function: Function, bind: ArgumentBinder) -> Distance | None:
+        # Both are bound before the first error returns, so that each reports its own.
+        sides = [bind(node, CallContext.OPERAND) for node in call.arguments]
+        for side, node in zip(sides, call.arguments, strict=True):
+            if side is not None and not isinstance(side.type, VectorOf):
+                message = f"`nearest` needs two vectors, but `{clip_text(print_expr(node))}` is {side.type}"
+                self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
+                return None
+        left, right = sides
+        if left is None or right is None:
+            return None
+        if left.type != right.type:
+            message = f"`nearest` needs vectors of one size, not {left.type} and {right.type}"
+            self.findings.add_error(function.misused_code, call.span, message)
+            return None
+        return Distance(left=left, right=right, origin=call.span)
+
+    def bind_snippet(self, call: ast.Call, function: Function) -> Snippet | None:
+        """Bind a call of `snippet`."""
+        prop = self._bind_string_property(call.arguments[0], function)
+        query = self._bind_string_input(call.arguments[1], function)
+        return None if prop is None or query is None else Snippet(prop=prop, query=query, origin=call.span)
 
     def _bind_simple_rank(self, call: ast.Call, function: Function) -> Nearest | Bm25 | None:
         first, second = call.arguments
         if function.name == "bm25":
             prop = self._bind_string_property(first, function)
             query = self._bind_string_input(second, function)
+            if prop is not None and self._is_of_union(prop, first, function):
+                return None
             return None if prop is None or query is None else Bm25(prop=prop, query=query, origin=call.span)
         prop = self._bind_property(first, function, "a Vector property")
-        if prop is None:
+        if prop is None or self._is_of_union(prop, first, function):
             return None
         if not isinstance(prop.type, VectorOf):
             message = f"`nearest` needs a Vector property first, but `{print_expr(first)}` is {prop.type}"
@@ -79,6 +118,17 @@ class CallBinder:
             return None
         query = self._bind_vector_input(second, function, prop.type)
         return None if query is None else Nearest(prop=prop, query=query, origin=call.span)
+
+    def _is_of_union(self, prop: Prop, node: ast.Expr, function: Function) -> bool:
+        """Report a rank of rows of several types: their scores depend on the rows of a type, and don't compare."""
+        scope = self.names.scope if isinstance(self.names, ReadNameResolver) else None
+        type_ = None if scope is None else scope.find(prop.variable)
+        if not isinstance(type_, NodeUnion | EdgeUnion):
+            return False
+        message = f"`{function.name}` ranks the rows of one type, but `${prop.variable}` is of `{type_}`"
+        help_ = f"bind the variable to one type: `${prop.variable}: {list_members(type_.name)[0]}`"
+        self.findings.add_error(function.misused_code, node.span, message, help_)
+        return True
 
     def _bind_rrf(self, call: ast.Call, function: Function) -> Rrf | None:
         first = self._bind_fused_rank(call.arguments[0], function)

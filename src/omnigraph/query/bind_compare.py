@@ -9,6 +9,7 @@ from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_literal import bind_literal, clip_text, coerce_literal, infer_literal_type
 from omnigraph.query.expr import (
+    And,
     ArrayOf,
     Compare,
     Const,
@@ -21,6 +22,7 @@ from omnigraph.query.expr import (
     In,
     NodeRef,
     Op,
+    Or,
     Predicate,
     Prop,
     RecordOf,
@@ -28,6 +30,7 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.numeric_narrowing import find_exact, narrow
+from omnigraph.query.union_types import ID_COLUMN, TYPE_COLUMN, build_meta_value, is_union, list_members
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf, are_comparable, is_numeric, is_text
 from omnigraph.schema.values import InvalidValue, describe_type
@@ -220,14 +223,36 @@ def _compare_entities(
     # Nodes have an identity but no order: `=` and `!=` compare their ids.
     if not isinstance(first, Entity) or not isinstance(second, Entity):
         return _refuse(left, right, reporter)
-    if not isinstance(first.type, NodeRef) or first.type != second.type or op not in (Op.EQ, Op.NE):
+    if not isinstance(first.type, NodeRef) or op not in (Op.EQ, Op.NE):
         return _refuse(left, right, reporter)
+    if first.type != second.type:
+        common = set(list_members(first.type.name)) & set(list_members(second.type.name))
+        return _compare_unions(op, first, second, origin) if common else _refuse(left, right, reporter)
     return Compare(
         op=op,
         left=Identity(variable=first.variable, origin=first.origin),
         right=Identity(variable=second.variable, origin=second.origin),
         origin=origin,
     )
+
+
+def _compare_unions(op: Op, first: Entity, second: Entity, origin: Span) -> Predicate:
+    """Compare nodes of different types, of which at least one is a union, by type and id."""
+    sides = [_list_identity_values(entity) for entity in (first, second)]
+    terms = tuple(Compare(op=op, left=a, right=b, origin=origin) for a, b in zip(*sides, strict=True))
+    # Unequal nodes differ in their type or in their id.
+    return And(terms=terms, origin=origin) if op is Op.EQ else Or(terms=terms, origin=origin)
+
+
+def _list_identity_values(entity: Entity) -> tuple[Expr, Expr]:
+    """Return the type and the id of a node as values."""
+    if is_union(entity.type.name):
+        return (
+            build_meta_value(entity.variable, TYPE_COLUMN, entity.origin),
+            build_meta_value(entity.variable, ID_COLUMN, entity.origin),
+        )
+    type_name = Const(value=entity.type.name, type=Scalar.STRING, origin=entity.origin)
+    return type_name, Identity(variable=entity.variable, origin=entity.origin)
 
 
 # --- in, contains, starts_with -------------------------------------------------------------------

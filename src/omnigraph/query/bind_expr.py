@@ -15,6 +15,7 @@ from omnigraph.query.bind_compare import MismatchReporter, Operand, bind_brace_f
 from omnigraph.query.bind_computed import ComputedBinder
 from omnigraph.query.bind_literal import bind_literal, clip_text, infer_literal_type
 from omnigraph.query.bind_records import bind_field, bind_record
+from omnigraph.query.bind_walks import bind_walk_call
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -29,11 +30,13 @@ from omnigraph.query.expr import (
     ParamRef,
     Predicate,
     Prop,
+    WalkOf,
 )
 from omnigraph.query.functions import CallContext, Function, FunctionFamily, list_functions, resolve_function
 from omnigraph.query.logical_plan import GENERATED_PREFIX, build_identity
+from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scalar_functions import SIGNATURES
-from omnigraph.query.scope import BlockLifter, NameResolver
+from omnigraph.query.scope import BlockLifter, NameResolver, ReadNameResolver
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import InvalidValue
@@ -228,9 +231,24 @@ class ExprBinder:
             return None
         return None if operand is None else IsNull(operand=operand, negated=node.negated, origin=node.span)
 
+    def _is_walk(self, node: ast.Expr) -> bool:
+        """Return whether a node is the variable of a path; anything else has no walk as its value."""
+        if not isinstance(node, ast.Variable):
+            return False
+        # Resolved without findings: the call reports them.
+        silent = (
+            replace(self.names, findings=DiagnosticCollector()) if isinstance(self.names, ReadNameResolver) else None
+        )
+        value = None if silent is None else silent.resolve(node)
+        return value is not None and isinstance(value.type, WalkOf)
+
     def _bind_call(self, node: ast.Call, context: CallContext) -> Expr | None:
         function = resolve_function(node, context, self.findings)
         if function is None:
+            return None
+        if isinstance(self.names, RowNameResolver) and function.family in (FunctionFamily.RANK, FunctionFamily.PASSAGE):
+            message = f"`{function.name}` can't be used in a mutation"
+            self.findings.add_error("T18", node.span, message, "find the rows in a `match` before the statement")
             return None
         match function.family:
             case FunctionFamily.VALUE:
@@ -238,9 +256,15 @@ class ExprBinder:
             case FunctionFamily.AGGREGATE | FunctionFamily.WINDOW:
                 return self._bind_aggregate(node, function)
             case FunctionFamily.RANK:
-                return self._calls.bind_rank(node, function)
+                return self._calls.bind_rank(node, function, self.bind_value)
+            case FunctionFamily.PASSAGE:
+                return self._calls.bind_snippet(node, function)
             case FunctionFamily.SEARCH:
                 return self._calls.bind_text_match(node, function)
+            case FunctionFamily.WALK:
+                return bind_walk_call(node, function, lambda part: self.bind_value(part, context), self.findings)
+            case FunctionFamily.SCALAR if function.name == "length" and self._is_walk(node.arguments[0]):
+                return bind_walk_call(node, function, lambda part: self.bind_value(part, context), self.findings)
             case FunctionFamily.SCALAR:
                 return self._get_computed_binder(context).bind_call(node, SIGNATURES[function.name])
             case _:

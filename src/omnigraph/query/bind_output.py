@@ -24,15 +24,18 @@ from omnigraph.query.expr import (
     Rrf,
     ShapedType,
     ValueRef,
+    WalkOf,
     is_whole,
 )
 from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_windows
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
-from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
+from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable, build_position_name
+from omnigraph.query.union_types import list_identities
+from omnigraph.query.walk_plan import WALK_KEY, read_part, read_walk
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.types import is_scalar
+from omnigraph.schema.types import Scalar, is_scalar
 
 # The largest I64.
 _MAX_COUNT = 2**63 - 1
@@ -232,15 +235,14 @@ def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
     """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
     values = (column.value for column in columns if column.value is not None)
     keys = {value for value in values if not find_aggregates(value)}
-    ids: set[Expr] = {build_identity(key) for key in keys if isinstance(key, Entity)}
-    return keys | ids
+    return keys.union(*(list_identities(key) for key in keys if isinstance(key, Entity)))
 
 
 def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
     """Check that group keys and distinct columns, which are compared, are scalars or whole nodes and edges."""
     for column in projected:
         value, node = column.value, column.node.value
-        if value is None or isinstance(value, Entity) or find_aggregates(value):
+        if value is None or isinstance(value, Entity) or isinstance(value.type, WalkOf) or find_aggregates(value):
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
             findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
@@ -398,8 +400,7 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     columns = tuple(projected)
     aliases = {column.node.alias.text: column for column in columns if column.node.alias is not None}
     values = {column.value for column in columns}
-    ids = {build_identity(value) for value in values if isinstance(value, Entity)}
-    return aliases, frozenset(values | ids)
+    return aliases, frozenset(values.union(*(list_identities(v) for v in values if isinstance(v, Entity))))
 
 
 def _build_grouping(values: list[Expr], used: tuple[Expr, ...]) -> Grouping:
@@ -417,9 +418,9 @@ def build_row_ties(names: Iterable[str], scope: Scope, origin: Span, inputs: Col
     ties: list[Expr] = []
     for name in names:
         type_ = scope.find(name)
-        if not isinstance(type_, ValueVariable):
+        if name not in inputs or not isinstance(type_, ValueVariable) or isinstance(type_.type, WalkOf):
             ties += build_identities((name,), scope, origin)
-        elif name in inputs and not isinstance(type_.type, ShapedType) and is_scalar(type_.type):
+        elif not isinstance(type_.type, ShapedType) and is_scalar(type_.type):
             ties.append(ValueRef(variable=name, type=type_.type, nullable=type_.nullable, origin=origin))
     return tuple(ties)
 
@@ -429,13 +430,33 @@ def _build_ties(values: list[Expr], row_ties: tuple[Expr, ...], *, is_merged: bo
         return row_ties
     # Group keys decide the aggregates, so these break no ties.
     keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
-    return tuple(build_identity(key) if isinstance(key, Entity) else key for key in keys)
+    return tuple(map(_identify_key, keys))
 
 
-def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Identity, ...]:
-    """Return the ids of variables, which tell matches apart."""
-    entities = (name for name in names if not isinstance(scope.find(name), ValueVariable))
-    return tuple(Identity(variable=name, nullable=scope.is_nullable(name), origin=origin) for name in entities)
+def _identify_key(key: Expr) -> Expr:
+    """Return what orders the values of a column: the ids of a node, edge or walk."""
+    if isinstance(key, Entity):
+        return build_identity(key)
+    return read_part(key, WALK_KEY) if isinstance(key.type, WalkOf) else key
+
+
+def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
+    """Return what tells matches apart: the ids of nodes, edges and walks, and the positions of elements in their lists."""
+    identities = (_identify(name, scope, origin) for name in names)
+    return tuple(identity for identity in identities if identity is not None)
+
+
+def _identify(name: str, scope: Scope, origin: Span) -> Expr | None:
+    """Return the id of a variable; None if its value does not tell matches apart."""
+    type_ = scope.find(name)
+    nullable = scope.is_nullable(name)
+    if scope.is_element(name):
+        return ValueRef(variable=build_position_name(name), type=Scalar.I64, nullable=nullable, origin=origin)
+    if not isinstance(type_, ValueVariable):
+        return Identity(variable=name, nullable=nullable, origin=origin)
+    if not isinstance(type_.type, WalkOf):
+        return None
+    return read_walk(name, type_.type, WALK_KEY, origin, nullable=nullable or type_.nullable)
 
 
 # --- limit, offset -------------------------------------------------------------------------------

@@ -1,13 +1,16 @@
 """Bind `match` to a pattern: the variables and types of a block first, then its predicates and inner blocks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
+from omnigraph.query.bind_each import EachBinder, find_each_clauses, find_element_types
 from omnigraph.query.bind_expr import ExprBinder
+from omnigraph.query.bind_hops import BoundWay, build_hop, build_type_filter
 from omnigraph.query.bind_value_block import bind_value_block
+from omnigraph.query.bind_ways import bind_way
 from omnigraph.query.check_blocks import (
     check_alternative_types,
     check_optional_ends,
@@ -15,22 +18,23 @@ from omnigraph.query.check_blocks import (
     is_isolated,
     report_isolated,
 )
-from omnigraph.query.expr import EdgeRef, Expr, Identity, IsNull, NodeRef, Prop, ValueRef
+from omnigraph.query.expr import EdgeRef, Expr, ExprType, Identity, IsNull, NodeRef, Prop, ValueRef
 from omnigraph.query.functions import CallContext
 from omnigraph.query.logical_plan import (
     GENERATED_PREFIX,
     Either,
     Exists,
-    Hop,
     NodeBinding,
     OptionalMatch,
     Pattern,
     PatternBlock,
     SharedVariable,
     ValueBlock,
+    require_scores,
 )
-from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft, ResolvedHop
+from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft
 from omnigraph.query.scope import (
+    BrokenType,
     Params,
     ReadNameResolver,
     Scope,
@@ -41,7 +45,8 @@ from omnigraph.query.scope import (
     iter_names_bound_inside,
     report_unknown_property,
 )
-from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.query.union_types import list_members
+from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.findings import DiagnosticCollector
 
 # The types that a variable can have by what is known outside of its clauses.
@@ -88,6 +93,15 @@ class _Lifter:
             return None
         return ValueRef(variable=block.variable, type=block.type, nullable=block.nullable, origin=node.span)
 
+    def list_types(self) -> dict[str, ExprType]:
+        """Return the types of the lifted values, by the names of their variables."""
+        return {block.variable: block.type for block in self.blocks}
+
+    def bind_elements(self, elements: EachBinder, scope: Scope) -> Scope:
+        """Bind the lists whose variables are known by now; blocks inside them see the scope as it is so far."""
+        self.scope = scope
+        return elements.bind_ready(scope)
+
     def _bind(self, node: ast.Block) -> ValueBlock | None:
         assert self.scope is not None  # noqa: S101 - set as soon as the scope is built
         findings = self.drafter.findings
@@ -104,7 +118,7 @@ class _Lifter:
             variable=next(self.drafter.generated_names),
             kind=node.kind,
             shared=shared,
-            pattern=pattern,
+            pattern=require_scores(pattern, draft.order),
             value=draft.value,
             distinct=draft.distinct,
             order=draft.order,
@@ -142,9 +156,19 @@ def _bind_block(
     clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter, hints: Hints | None = None
 ) -> BoundMatch:
     eithers = [clause for clause in clauses if isinstance(clause, ast.Either)]
-    draft = drafter.draft(clauses, outer, {**(hints or {}), **_find_hints(eithers, outer, drafter)})
+    known = {**(hints or {}), **_find_hints(eithers, outer, drafter)}
+    draft = drafter.draft(clauses, outer, {**known, **_find_element_hints(clauses, outer, drafter, known)})
     late = _find_late_variables(eithers, clauses, outer)
     types: dict[str, VariableType] = {name: type_ for name, type_ in draft.types.items() if name not in late}
+    ways = [
+        bind_way(
+            drafted,
+            drafter,
+            {name: _find_type(name, draft, outer) for name in (drafted.hop.source, drafted.hop.target)},
+        )
+        for drafted in draft.hops
+    ]
+    types |= _collect_walk_types(ways)
     lifter = _Lifter(drafter)
     # Names that only inner blocks bind: a use of one here gets its own help.
     hidden = frozenset(iter_names_bound_inside(clauses)) - types.keys()
@@ -152,17 +176,24 @@ def _bind_block(
     scope = Scope(drafter.catalog, drafter.params, types, hidden, outer, lifter=lifter, lets=lets)
     order = {name: span for name, span in draft.order.items() if name in types}
     blocks: list[PatternBlock] = []
+    elements = EachBinder(drafter, draft, lifter.list_types, find_each_clauses(clauses))
+    scope = lifter.bind_elements(elements, scope)
     for clause in eithers:
         scope, block = _bind_either(clause, scope, drafter, draft.types)
         order |= {variable.name: variable.span for variable in find_alternative_variables(clause)}
         blocks += [block] if block is not None else []
+        scope = lifter.bind_elements(elements, scope)
     check_optional_ends(clauses, draft, drafter.findings)
     for optional in clauses:
         if isinstance(optional, ast.OptionalBlock):
             scope, left_join = _bind_optional(optional, scope, drafter, order)
             blocks += [left_join] if left_join is not None else []
+            scope = lifter.bind_elements(elements, scope)
+    scope = elements.bind_rest(scope)
+    blocks += elements.blocks
+    order |= elements.order
     lifter.scope = scope
-    pattern = _bind_conditions(clauses, draft, scope, drafter, blocks, late)
+    pattern = _bind_conditions(clauses, draft, ways, scope, drafter, blocks, late)
     appearance = tuple(sorted((name for name in order if scope.find(name) is not None), key=lambda name: order[name]))
     return BoundMatch(scope, appearance, pattern, lifter)
 
@@ -170,6 +201,7 @@ def _bind_block(
 def _bind_conditions(
     clauses: tuple[ast.Clause, ...],
     draft: BlockDraft,
+    ways: Sequence[BoundWay],
     scope: Scope,
     drafter: BlockDrafter,
     blocks: list[PatternBlock],
@@ -182,7 +214,7 @@ def _bind_conditions(
     block_filters: list[Expr] = _build_null_guards(draft, scope)
     for node in draft.nodes:
         # A variable of an outer block has no binding in this pattern, so its filters belong to the block.
-        filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter))
+        filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter, scope))
     for clause in clauses:
         if isinstance(clause, ast.Where):
             test = _bind_tests(clause.predicate, scope, drafter)
@@ -206,7 +238,9 @@ def _bind_conditions(
         for name, type_ in own.items()
         if isinstance(type_, NodeRef)
     )
-    hops = tuple(_build_hop(drafted, drafted.hop.edge) for drafted in draft.hops if drafted.hop.edge is not None)
+    hops = tuple(
+        build_hop(drafted, scope, way) for drafted, way in zip(draft.hops, ways, strict=True) if drafted.hop.edges
+    )
     return Pattern(nodes=nodes, hops=hops, filters=tuple(block_filters), blocks=tuple(blocks))
 
 
@@ -284,7 +318,8 @@ def _bind_optional(
     variables = {**scope.variables, **inner.scope.variables}
     optional = scope.optional | inner.scope.variables.keys()
     hidden = scope.hidden - inner.scope.variables.keys()
-    wider = replace(scope, variables=variables, optional=optional, hidden=hidden)
+    elements = scope.elements | inner.scope.elements
+    wider = replace(scope, variables=variables, optional=optional, hidden=hidden, elements=elements)
     keyword = Span(clause.span.start, clause.span.start + len("optional"))
     if is_isolated(clause.clauses, scope, inner.order):
         report_isolated("optional", keyword, drafter.findings)
@@ -305,7 +340,9 @@ def _bind_either(
 ) -> tuple[Scope, Either | None]:
     """Bind the alternatives of an `either`; the scope that is returned has the variables that all of them bind."""
     names = [variable.name for variable in find_alternative_variables(clause) if scope.find(variable.name) is None]
-    known = {name: frozenset({type_.name}) for name in names if isinstance(type_ := types.get(name), NodeRef)}
+    known = {
+        name: frozenset(list_members(type_.name)) for name in names if isinstance(type_ := types.get(name), NodeRef)
+    }
     inner = [_bind_block(clauses, scope, drafter, known) for clauses in clause.alternatives]
     bound = check_alternative_types(clause, names, [each.scope for each in inner], drafter.findings)
     wider = replace(scope, variables={**scope.variables, **bound}, hidden=scope.hidden - set(names))
@@ -313,9 +350,9 @@ def _bind_either(
     shared = _find_shared_names(every, scope)
     patterns = [each.pattern for each in inner]
     variables = tuple(
-        SharedVariable(variable=name, type=type_)
+        SharedVariable(variable=name, type=type_.type if isinstance(type_, ValueVariable) else type_)
         for name, type_ in bound.items()
-        if isinstance(type_, NodeRef | EdgeRef)
+        if not isinstance(type_, BrokenType)
     )
     if not shared and not variables:
         message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
@@ -336,19 +373,42 @@ def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: Blo
         drafts = [scratch.draft(clauses, outer) for clauses in clause.alternatives]
         for variable in find_alternative_variables(clause):
             types = [draft.types.get(variable.name) for draft in drafts]
-            decided = frozenset(type_.name for type_ in types if isinstance(type_, NodeRef))
+            nodes = [type_ for type_ in types if isinstance(type_, NodeRef)]
+            decided = frozenset(member for node in nodes for member in list_members(node.name))
             if decided:
                 hints[variable.name] = decided
     return hints
 
 
+def _find_element_hints(
+    clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter, known: Hints
+) -> Hints:
+    """Return the types of the elements of lists that are nodes, for the hops that lead to these."""
+    names = {clause.variable.name for clause in find_each_clauses(clauses)}
+    hops = [clause for clause in clauses if isinstance(clause, ast.TraversalClause)]
+    if not any(end.name in names for hop in hops for end in (hop.source, hop.target)):
+        return {}
+    # Drafted on the side, without the elements: what is wrong is reported when the clauses are bound.
+    scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=generate_names())
+    draft = scratch.draft(clauses, outer, known)
+    types = {name: type_ for name, type_ in draft.types.items() if name not in names}
+    lifter = _Lifter(scratch)
+    scope = Scope(scratch.catalog, scratch.params, types, outer=outer, lifter=lifter)
+    lifter.scope = scope
+    return find_element_types(clauses, scope, scratch, draft, lifter.list_types)
+
+
 def _find_late_variables(
     eithers: Iterable[ast.Either], clauses: tuple[ast.Clause, ...], outer: Scope | None
 ) -> frozenset[str]:
-    """Return the variables that alternatives bind: those that no clause around them binds but as an end of a hop."""
+    """Return the variables that alternatives bind: those that no clause around them binds but as an end of a hop.
+
+    Those that lists bind are late too, whatever other clauses say about them.
+    """
     bound = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
-    names = {variable.name for clause in eithers for variable in find_alternative_variables(clause)}
-    return frozenset(name for name in names - bound if outer is None or outer.find(name) is None)
+    names = {variable.name for clause in eithers for variable in find_alternative_variables(clause)} - bound
+    names |= {clause.variable.name for clause in find_each_clauses(clauses)}
+    return frozenset(name for name in names if outer is None or outer.find(name) is None)
 
 
 # --- shared variables --------------------------------------------------------------------------------
@@ -370,13 +430,10 @@ def _iter_block_names(node: ast.Block) -> Iterator[str]:
 
 def _build_shared(names: Iterable[str], scope: Scope) -> tuple[SharedVariable, ...]:
     outer_types = {name: scope.find(name) for name in dict.fromkeys(names) if name not in scope.params}
-    shared: list[SharedVariable] = []
-    for name, type_ in outer_types.items():
-        if isinstance(type_, NodeRef | EdgeRef):
-            shared.append(SharedVariable(variable=name, type=type_))
-        elif isinstance(type_, ValueVariable):
-            shared.append(SharedVariable(variable=name, type=type_.type))
-    return tuple(shared)
+    values = {name: type_.type for name, type_ in outer_types.items() if isinstance(type_, ValueVariable)}
+    entities = {name: type_ for name, type_ in outer_types.items() if isinstance(type_, NodeRef | EdgeRef)}
+    types: dict[str, ExprType] = {**entities, **values}
+    return tuple(SharedVariable(variable=name, type=types[name]) for name in outer_types if name in types)
 
 
 # --- conditions --------------------------------------------------------------------------------------
@@ -395,13 +452,18 @@ def _hint_at_hop(predicate: ast.Expr, scope: Scope, findings: DiagnosticCollecto
             pass
 
 
-def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDrafter) -> list[Expr]:
+def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDrafter, scope: Scope) -> list[Expr]:
     predicates: list[Expr] = []
+    type_ = scope.find(node.variable)
+    declared_type = scope.get_type(type_) if isinstance(type_, NodeRef) else None
+    narrowing = build_type_filter(node, type_)
+    if narrowing is not None:
+        predicates.append(narrowing)
     for assignment in node.clause.filters:
-        declared = None if node.type is None else node.type.find_property(assignment.name.text)
+        declared = None if declared_type is None else declared_type.find_property(assignment.name.text)
         if declared is None:
-            if node.type is not None:
-                report_unknown_property(assignment.name, node.type, drafter.findings)
+            if declared_type is not None:
+                report_unknown_property(assignment.name, declared_type, drafter.findings, catalog=scope.catalog)
             if isinstance(assignment.value, ast.Variable):
                 # Resolved for its diagnostics: an undeclared parameter is a separate error.
                 binder.names.resolve(assignment.value)
@@ -419,16 +481,13 @@ def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDraft
     return predicates
 
 
-def _build_hop(drafted: ResolvedHop, edge: EdgeType) -> Hop:
-    hop = drafted.hop
-    bounds = hop.clause.bounds
-    return Hop(
-        edge=EdgeRef(edge.name, edge.source, edge.target),
-        source=hop.source,
-        target=hop.target,
-        direction=drafted.direction,
-        edge_variable=drafted.edge_variable,
-        low=1 if bounds is None else bounds.low,
-        high=1 if bounds is None else bounds.high,
-        origin=hop.clause.span,
-    )
+def _find_type(name: str, draft: BlockDraft, outer: Scope | None) -> VariableType | None:
+    if name in draft.types or outer is None:
+        return draft.types.get(name)
+    return outer.find(name)
+
+
+def _collect_walk_types(ways: Iterable[BoundWay]) -> dict[str, VariableType]:
+    """Return the types of the variables of paths; those with an error are broken already."""
+    walks = (way.walk for way in ways)
+    return {walk.variable: ValueVariable(walk.type, nullable=False) for walk in walks if walk is not None}

@@ -56,7 +56,8 @@ def bind_field(
     owner = operand.type
     match owner:
         case RecordOf() if not is_meta:
-            type_ = owner.find_field(name.text)
+            # Not those of a walk that are calculated: these have functions.
+            type_ = dict(owner.fields).get(name.text)
             if type_ is None:
                 names = [field for field, _ in owner.fields]
                 help_ = findings.suggest_closest(name.text, names) or f"it has {join_words(names)}"
@@ -85,6 +86,8 @@ def _bind_column(
 ) -> Expr | None:
     if is_meta:
         ids = NODE_IDS if isinstance(owner, NodeRef) else EDGE_IDS
+        if name.text == "type":
+            return FieldRef(operand=operand, name="@type", type=Scalar.STRING, nullable=operand.nullable, origin=span)
         if name.text not in ids:
             message = f"unknown id `@{name.text}` of `{owner}`"
             findings.add_error("T2", name.span, message, f"it has {join_words(f'@{part}' for part in ids)}")

@@ -19,6 +19,7 @@ from omnigraph.query.logical_plan import (
     ReadQuery,
     StageVariable,
     UnionSource,
+    require_scores,
 )
 from omnigraph.query.scalar_functions import unify
 from omnigraph.query.scope import BROKEN, Params, Reference, Scope, ValueVariable, VariableType, build_entity
@@ -81,7 +82,7 @@ class ReadBinder:
             params=self._list_params(),
             source=source,
             inputs=inputs,
-            pattern=pattern,
+            pattern=require_scores(pattern, output.order),
             output=output.columns,
             grouping=output.grouping,
             having=output.having,

@@ -11,10 +11,11 @@ from typing import TypeAlias
 
 from omnigraph.lang.source import Span
 from omnigraph.query.aggregates import Aggregate, AggregateFunction, OrderTerm, Window, WindowFunction, is_foldable
-from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType
+from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
 from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.plan_checks import require
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.search_values import Distance, Snippet
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_text
 
@@ -23,6 +24,7 @@ __all__ = [
     "Aggregate",
     "AggregateFunction",
     "ArrayOf",
+    "Distance",
     "EdgeRef",
     "EntityType",
     "ExprType",
@@ -30,6 +32,8 @@ __all__ = [
     "OrderTerm",
     "RecordOf",
     "ShapedType",
+    "Snippet",
+    "WalkOf",
     "Window",
     "WindowFunction",
     "is_foldable",
@@ -591,6 +595,8 @@ Expr: TypeAlias = (
     | Case
     | Predicate
     | Rank
+    | Distance
+    | Snippet
     | Aggregate
     | Window
 )

@@ -1,6 +1,6 @@
 """Walk and rebuild typed expressions."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -13,6 +13,7 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     Entity,
     Expr,
     FieldRef,
@@ -30,6 +31,7 @@ from omnigraph.query.expr import (
     RecordExpr,
     RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
@@ -64,7 +66,9 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
             return _list_arguments(expr)
 
 
-def _list_arguments(expr: Computed | Case | RecordExpr | FieldRef | Rank | Aggregate | Window) -> tuple[Expr, ...]:
+def _list_arguments(
+    expr: Computed | Case | RecordExpr | FieldRef | Rank | Distance | Snippet | Aggregate | Window,
+) -> tuple[Expr, ...]:
     match expr:
         case Computed():
             return expr.arguments
@@ -74,8 +78,10 @@ def _list_arguments(expr: Computed | Case | RecordExpr | FieldRef | Rank | Aggre
             return tuple(value for _, value in expr.items)
         case FieldRef():
             return (expr.operand,)
-        case Nearest() | Bm25():
+        case Nearest() | Bm25() | Snippet():
             return (expr.prop, expr.query)
+        case Distance():
+            return (expr.left, expr.right)
         case Rrf():
             return (expr.first, expr.second, expr.k)
         case Aggregate() | Window():
@@ -110,6 +116,8 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return _map_window(expr, change)
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
+        case Distance():
+            return replace(expr, left=change(expr.left), right=change(expr.right))
         case RecordExpr():
             return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
         case FieldRef():
@@ -180,6 +188,11 @@ def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
     return tuple(conjuncts)
 
 
+def build_conjunction(terms: Sequence[Expr]) -> Expr:
+    """Return the conjunction of one or more terms."""
+    return terms[0] if len(terms) == 1 else And(terms=tuple(terms), origin=terms[0].origin)
+
+
 def find_aggregates(expr: Expr) -> tuple[Aggregate, ...]:
     """Return the aggregates in an expression, without duplicates, in order."""
     return tuple(dict.fromkeys(part for part in walk(expr) if isinstance(part, Aggregate)))
@@ -201,7 +214,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
         if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
             continue
         children = list_children(part)
-        if not children or isinstance(part, Entity | Aggregate | Window | Nearest | Bm25 | Rrf | TextMatch):
+        if not children or isinstance(part, Entity | Aggregate | Window | Nearest | Bm25 | Rrf | TextMatch | Snippet):
             return part
         stack.extend(reversed(children))
     return None

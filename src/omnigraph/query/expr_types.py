@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from omnigraph.schema.types import ValueType
+from omnigraph.schema.types import Scalar, ValueType
+
+# The variable of the current row in the conditions of an update, a delete or a hop; no user can write such a name.
+ROW = "#row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,53 @@ class ArrayOf:
 
     def __str__(self) -> str:
         return f"[{self.element}]"
+
+
+@dataclass(frozen=True, slots=True)
+class WalkOf(RecordOf):
+    """The type of a path variable: a record of the nodes and edges of a walk, and its cost if it has weights.
+
+    The cost is read by `cost($w)`; it is no part of the record that a result shows.
+    """
+
+    cost: ValueType | None = None
+
+    @property
+    def nodes(self) -> "ArrayOf":
+        """The type of the list of its nodes."""
+        return self._get_list(WALK_NODES)
+
+    @property
+    def edges(self) -> "ArrayOf":
+        """The type of the list of its edges."""
+        return self._get_list(WALK_EDGES)
+
+    def _get_list(self, name: str) -> "ArrayOf":
+        type_ = dict(self.fields)[name]
+        if not isinstance(type_, ArrayOf):
+            msg = f"the {name} of a walk are {type_}"
+            raise ValueError(msg)  # noqa: TRY004  every invalid node of the plan is a ValueError
+        return type_
+
+    def find_field(self, name: str) -> "ExprType | None":
+        """Return the type of a field, also of one that is calculated; None if there is none of this name."""
+        calculated = {WALK_COST: self.cost, WALK_LENGTH: Scalar.I64, WALK_KEY: Scalar.STRING}
+        return calculated[name] if name in calculated else dict(self.fields).get(name)
+
+
+WALK_NODES = "nodes"
+WALK_EDGES = "edges"
+WALK_COST = "cost"
+# The number of edges.
+WALK_LENGTH = "length"
+# A text that orders walks by their node ids, then their edge ids, and is equal for equal walks.
+WALK_KEY = "key"
+
+
+def build_walk_type(node: NodeRef, edge: EdgeRef, cost: ValueType | None = None) -> WalkOf:
+    """Return the type of walks over the edges of a type, or of a union of types."""
+    fields = ((WALK_NODES, ArrayOf(node)), (WALK_EDGES, ArrayOf(edge)))
+    return WalkOf(fields, frozenset({WALK_NODES, WALK_EDGES}), cost)
 
 
 # A whole node or edge is an expression, but not a value: it can't be compared or aggregated except by its identity.

@@ -12,6 +12,7 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
@@ -28,16 +29,21 @@ from omnigraph.query.expr import (
     OrderTerm,
     ParamRef,
     Prop,
+    Rank,
     RecordExpr,
     RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
+    WalkOf,
     Window,
 )
-from omnigraph.query.mutation_plan import ROW
+from omnigraph.query.expr_types import ROW, WALK_KEY
+from omnigraph.query.logical_plan import POSITION_PREFIX
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.union_types import ID_COLUMN
 from omnigraph.schema.values import format_value
 
 _META_NAMES = frozenset(meta.value for meta in MetaColumn)
@@ -55,29 +61,45 @@ def format_expr(expr: Expr) -> str:
         case Now():
             return "now()"
         case Prop():
-            return expr.name if expr.variable == ROW else f"${expr.variable}.{expr.name}"
+            # The id of a union is a value like its properties.
+            name = "@id" if expr.name == ID_COLUMN else expr.name
+            return name if expr.variable == ROW else f"${expr.variable}.{name}"
         case Identity():
             column = expr.part.value
             return _ROW_COLUMN_NAMES[column] if expr.variable == ROW else f"${expr.variable}.@{column}"
+        case ValueRef() if expr.variable.startswith(POSITION_PREFIX):
+            return f"the position of ${expr.variable.removeprefix(POSITION_PREFIX)}"
         case Entity() | ValueRef():
             return f"${expr.variable}"
         case Aggregate():
             return _format_aggregate(expr)
         case Window():
             return _format_window(expr)
+        case Nearest() | Bm25() | Rrf() | TextMatch() | Distance() | Snippet():
+            return _format_search(expr)
+        case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
+            return _format_predicate(expr)
+        case _:
+            return _format_composed(expr)
+
+
+def _format_search(expr: Rank | TextMatch | Distance | Snippet) -> str:
+    match expr:
         case Nearest():
             return _format_call("nearest", expr.prop, expr.query)
+        case Distance():
+            return _format_call("nearest", expr.left, expr.right)
         case Bm25():
             return _format_call("bm25", expr.prop, expr.query)
+        case Snippet():
+            return _format_call("snippet", expr.prop, expr.query)
         case Rrf():
             return _format_call("rrf", expr.first, expr.second, expr.k)
         case TextMatch():
             edits = () if expr.edits is None else (expr.edits,)
             return _format_call(expr.mode.value, expr.prop, expr.query, *edits)
-        case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
-            return _format_predicate(expr)
         case _:
-            return _format_composed(expr)
+            assert_never(expr)
 
 
 def _format_composed(expr: Computed | RecordExpr | FieldRef | Case) -> str:
@@ -86,6 +108,10 @@ def _format_composed(expr: Computed | RecordExpr | FieldRef | Case) -> str:
             return _format_computed(expr)
         case RecordExpr():
             return f"{{ {', '.join(f'{name}: {format_expr(value)}' for name, value in expr.items)} }}"
+        case FieldRef() if isinstance(expr.operand.type, WalkOf):
+            # The key of a walk stands for the walk itself.
+            walk = format_expr(expr.operand)
+            return walk if expr.name == WALK_KEY else f"{expr.name}({walk})"
         case FieldRef():
             return f"{_format_nested(expr.operand)}.{_format_field(expr)}"
         case Case():

@@ -19,7 +19,9 @@ class FunctionFamily(Enum):
     WINDOW = "a window function"
     SEARCH = "a predicate"
     RANK = "a rank function"
+    PASSAGE = "a passage of a text"
     SCALAR = "a function"
+    WALK = "a function of a walk"
 
 
 class CallContext(Enum):
@@ -35,6 +37,7 @@ class CallContext(Enum):
 
 
 _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER, CallContext.HAVING})
+_VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +103,8 @@ def _build_rank(name: str, max_args: int, usage: str, code: str, options: tuple[
         family=FunctionFamily.RANK,
         min_args=2,
         max_args=max_args,
-        contexts=_RESULT_CONTEXTS,
+        # A score is a value too, but a fusion of ranks depends on all rows of a result.
+        contexts=_RESULT_CONTEXTS if name == "rrf" else _RESULT_CONTEXTS | _VALUE_CONTEXTS,
         usage=usage,
         misplaced_code="T18",
         misused_code=code,
@@ -139,9 +143,33 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
     _build_search("search", 2, "`search($v.property, text)`", "T19"),
     _build_search("match_text", 2, "`match_text($v.property, text)`", "T19"),
     _build_search("fuzzy", 3, "`fuzzy($v.property, text)` or `fuzzy($v.property, text, edits)`", "T20"),
-    _build_rank("nearest", 2, "`nearest($v.property, vector or text)`", "T15"),
+    _build_rank("nearest", 2, "`nearest($v.property, vector or text)` or `nearest($v.property, $w.property)`", "T15"),
     _build_rank("bm25", 2, "`bm25($v.property, text)`", "T21"),
     _build_rank("rrf", 3, "`rrf(rank, rank)` or `rrf(rank, rank, k=60)`", "T21", ("k",)),
+    Function(
+        name="snippet",
+        family=FunctionFamily.PASSAGE,
+        min_args=2,
+        max_args=2,
+        contexts=frozenset({CallContext.OUTPUT, CallContext.AGGREGATE}),
+        usage="`snippet($v.property, text)`",
+        misplaced_code="T18",
+        misused_code="T19",
+    ),
+)
+_WALK_FUNCTIONS = tuple(
+    Function(
+        name=name,
+        family=FunctionFamily.WALK,
+        min_args=1,
+        max_args=1,
+        contexts=frozenset(CallContext),
+        usage=f"`{name}($w)` of a path `$w`",
+        misplaced_code="T27",
+        misused_code="T27",
+    )
+    # `length` is a function of texts too, and listed with these.
+    for name in ("cost", "nodes", "edges")
 )
 _SCALAR_FUNCTIONS = tuple(
     Function(
@@ -156,7 +184,9 @@ _SCALAR_FUNCTIONS = tuple(
     )
     for signature in SIGNATURES.values()
 )
-FUNCTIONS: dict[str, Function] = {function.name: function for function in (*_ALL_FUNCTIONS, *_SCALAR_FUNCTIONS)}
+FUNCTIONS: dict[str, Function] = {
+    function.name: function for function in (*_ALL_FUNCTIONS, *_WALK_FUNCTIONS, *_SCALAR_FUNCTIONS)
+}
 
 
 def resolve_function(call: ast.Call, context: CallContext, findings: DiagnosticCollector) -> Function | None:
@@ -197,7 +227,7 @@ def _suggest_functions(word: str, context: CallContext) -> str:
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:
     message = f"`{function.name}` can't be used {context.value}"
     match function.family:
-        case FunctionFamily.VALUE | FunctionFamily.SCALAR:
+        case FunctionFamily.VALUE | FunctionFamily.SCALAR | FunctionFamily.WALK:
             return message, "compare it with something: `$v.property < now()`"
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
@@ -205,6 +235,8 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
             return message, "use an aggregate in `return`, `having` or `order`, and not inside another one"
         case FunctionFamily.WINDOW:
             return message, "use a window function in `return` or `order`, and not inside an aggregate"
+        case FunctionFamily.PASSAGE:
+            return message, "return it as a column"
         case FunctionFamily.RANK:
             return message, "use a rank function in `return`, or as the first key of `order`"
 

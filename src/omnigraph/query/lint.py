@@ -26,8 +26,18 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, get_bound_types, get_patterns, iter_stages
-from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
+from omnigraph.query.expr_types import ROW
+from omnigraph.query.logical_plan import Pattern, ReadQuery, get_bound_types, get_patterns, iter_stages
+from omnigraph.query.mutation_plan import (
+    BoundQuery,
+    Delete,
+    DriveMatch,
+    InsertEdge,
+    InsertNode,
+    MutationQuery,
+    Update,
+)
+from omnigraph.query.union_types import resolve_types
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import join_words
 from omnigraph.schema.types import EnumOf, Scalar
@@ -84,8 +94,10 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
 
     Only a file that inserts a type is expected to update it. A vector embedded from a text needs no update.
     """
-    statements = [s for query in file.queries if isinstance(query.body, tuple) for s in query.body]
+    statements = [s for query in file.queries for s in _list_statements(query)]
     updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
+    # The type of a variable is not known here, so an update after a match counts for every type.
+    set_anywhere = {a.name.text for s in statements if isinstance(s, ast.UpdateMatched) for a in s.assignments}
     # Reversed, so that the first insert of a type wins: the warning is at its name.
     inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}
     for name, written in inserted.items():
@@ -93,7 +105,7 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
         if declared is None:
             continue
         nullable = [p.name for p in declared.properties if p.nullable and p.embedding is None]
-        never_set = [prop for prop in nullable if (name, prop) not in updated]
+        never_set = [prop for prop in nullable if (name, prop) not in updated and prop not in set_anywhere]
         if never_set:
             message = f"no update sets {join_words(never_set)} of `{name}`: null values stay null"
             help_ = f"add an update, or make {'it' if len(never_set) == 1 else 'them'} required in the schema"
@@ -180,7 +192,9 @@ def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
                 yield from _find_unindexed_in_pattern(stage.pattern, inputs, catalog)
         case MutationQuery():
             for statement in plan.statements:
-                if isinstance(statement, Update | Delete):
+                if isinstance(statement, DriveMatch):
+                    yield from _find_unindexed_in_pattern(statement.read.pattern, {}, catalog)
+                elif isinstance(statement, Update | Delete):
                     yield from _find_unindexed_in_expr(statement.where, {ROW: statement.type}, catalog)
         case _:
             assert_never(plan)
@@ -217,12 +231,15 @@ def _check_equality_index(
     prop: Prop, other: Expr, types: dict[str, ExprType], catalog: Catalog
 ) -> Iterator[Diagnostic]:
     type_ = types[prop.variable]
-    declared = catalog.find_type(type_.name) if isinstance(type_, NodeRef | EdgeRef) else None
     # A comparison with null is never true and gets its own warning, L205.
     is_null = isinstance(other, Const) and other.value is None
-    if declared is not None and not is_null and _is_selective(prop) and not _has_index(declared, prop.name):
-        message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
-        yield Diagnostic("L204", prop.origin, message, f"add `@index({prop.name})` to `{declared.name}`")
+    if not isinstance(type_, NodeRef | EdgeRef) or is_null or not _is_selective(prop):
+        return
+    # Each type of a union has an index of its own, or none. The type and id of a union are no properties.
+    for declared in resolve_types(catalog, type_.name):
+        if declared.find_property(prop.name) is not None and not _has_index(declared, prop.name):
+            message = f"`{prop.name}` of `{declared.name}` has no index: this equality reads every row"
+            yield Diagnostic("L204", prop.origin, message, f"add `@index({prop.name})` to `{declared.name}`")
 
 
 def _can_use_indexes(expr: Or) -> bool:
@@ -272,9 +289,16 @@ def _find_null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
         yield from _find_null_in_clauses(read.clauses)
         if read.having is not None:
             yield from _find_null_in_predicate(read.having)
-    for statement in query.body if isinstance(query.body, tuple) else ():
-        if not isinstance(statement, ast.Insert):
+    for statement in _list_statements(query):
+        if isinstance(statement, ast.Update | ast.Delete):
             yield from _find_null_in_predicate(statement.where)
+        elif isinstance(statement, ast.DriveMatch):
+            yield from _find_null_in_clauses(statement.clauses)
+
+
+def _list_statements(query: ast.Query) -> tuple[ast.Mutation, ...]:
+    """Return the statements of a mutation; none for a read."""
+    return query.body if isinstance(query.body, tuple) else ()
 
 
 def _find_null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]:
@@ -335,8 +359,9 @@ def _find_glued_signs(query: ast.Query) -> Iterator[Diagnostic]:
 
 def _find_unapplied_defaults(plan: MutationQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     """Find upserts that rely on a default, which only new rows get."""
-    for statement in plan.statements:
-        if not isinstance(statement, InsertNode | InsertEdge) or not statement.is_upsert:
+    for statement in plan.list_statements():
+        # With `if absent`, an existing row keeps all its values, as it says.
+        if not isinstance(statement, InsertNode | InsertEdge) or not statement.is_upsert or statement.if_absent:
             continue
         declared = catalog.find_type(statement.type.name)
         if declared is None:

@@ -19,11 +19,15 @@ from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
     ArrayOf,
+    Bm25,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
     ExprType,
     Identity,
+    IsNull,
+    Nearest,
     NodeRef,
     OrderTerm,
     Parameter,
@@ -37,7 +41,9 @@ from omnigraph.query.expr import (
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_variables, walk
-from omnigraph.query.mutation_plan import MutationQuery
+from omnigraph.query.expr_types import ROW
+from omnigraph.query.union_types import list_identities
+from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
 # A sort key belongs to the plan of a read; that aggregates have keys too is a detail of theirs.
@@ -45,7 +51,9 @@ __all__ = ["OrderTerm"]
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
-# A documented limit of the query language: the upper bound of a hop such as `knows{1,64}`.
+# So do the names of the positions of `each` elements in their lists.
+POSITION_PREFIX = f"{GENERATED_PREFIX}position of "
+# A documented limit of the query language: the upper bound of a hop such as `knows{1,64}`, unless it has none.
 MAX_HOPS = 64
 
 
@@ -57,7 +65,7 @@ class HopDirection(Enum):
     IN = "in"
     """The hop's source is the edge's stored `dst`."""
     BOTH = "both"
-    """Either way; both ends have the same type."""
+    """Either way; both ends have the same type, unless the hop has several members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +82,31 @@ class NodeBinding:
         _check_filters(self.filters, self.variable)
 
 
+@dataclass(frozen=True, slots=True)
+class HopMember:
+    """One way in which a hop of several edge types is followed: along the edges of a type, in one direction.
+
+    `BOTH` is for hops over several edges, which are searched as a whole.
+    """
+
+    edge: EdgeRef
+    direction: HopDirection = HopDirection.OUT
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """A path of one edge, or of `low` to `high` edges, between two variables.
+    """A path of one edge, or of `low` to `high` edges, between two variables; without `high` there is no upper bound.
 
     Without an edge variable it is a set of (source, target) pairs: parallel edges count once. With one, there is a
     match per edge. A hop between two variables that other hops bind too closes a cycle: it is a join like any other.
-    With `high` > 1 a pair matches if its BFS distance is within the bounds; the distance of a node to itself is the
-    length of the shortest cycle through it.
+    Over several edges a pair matches if its BFS distance is within the bounds; the distance of a node to itself is the
+    length of the shortest cycle through it, and 0 if `low` is 0.
+
+    With `members`, a hop follows several edge types, or one whose ends are not exactly the types of its variables;
+    `ends` are then these types. Over several edges, the nodes on the way may have any type that a member connects.
+
+    `along` are conditions on every edge and `through` on every node but the ends; both read the properties of `ROW`.
+    With a `walk`, there is a match for each walk that it is bound to.
     """
 
     edge: EdgeRef
@@ -90,15 +115,28 @@ class Hop:
     direction: HopDirection = HopDirection.OUT
     edge_variable: str | None = None
     low: int = 1
-    high: int = 1
+    high: int | None = 1
     filters: tuple[Expr, ...] = ()
     columns: tuple[str, ...] = ()
+    members: tuple[HopMember, ...] = ()
+    ends: tuple[NodeRef, NodeRef] | None = None
+    along: tuple[Expr, ...] = ()
+    through: tuple[Expr, ...] = ()
+    walk: WalkBinding | None = None
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(1 <= self.low <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
+        for expr in (*self.along, *self.through):
+            require(is_predicate(expr), "a condition on the way is a predicate")
+            require(set(find_variables(expr)) <= {ROW}, "a condition on the way reads one edge or node")
+        if self.walk is not None:
+            require(self.edge_variable is None, "a path has no edge variable")
+        require(0 <= self.low <= MAX_HOPS, f"lower bound {self.low}")
+        if self.high is not None:
+            require(max(self.low, 1) <= self.high <= MAX_HOPS, f"bounds {self.low}..{self.high}")
+        require(bool(self.members) == (self.ends is not None), "members have ends")
         # A path continues at the target of the previous edge, an undirected hop at either end: both need one type.
-        if self.is_multi or self.direction is HopDirection.BOTH:
+        if (self.is_multi or self.direction is HopDirection.BOTH) and not self.members:
             require(self.edge.source == self.edge.target, "a multi-hop or undirected hop needs equal ends")
         if self.is_multi:
             require(self.edge_variable is None, "a multi-hop has no edge variable")
@@ -109,8 +147,8 @@ class Hop:
 
     @property
     def is_multi(self) -> bool:
-        """Whether paths of more than one edge match."""
-        return self.high > 1
+        """Whether paths of another length than one edge match."""
+        return self.high != 1 or self.low == 0
 
     @property
     def is_set(self) -> bool:
@@ -118,14 +156,28 @@ class Hop:
         return self.edge_variable is None
 
     @property
+    def source_ref(self) -> NodeRef:
+        """The node type, or union of node types, at the hop's source."""
+        if self.ends is not None:
+            return self.ends[0]
+        return NodeRef(self.edge.target if self.direction is HopDirection.IN else self.edge.source)
+
+    @property
+    def target_ref(self) -> NodeRef:
+        """The node type, or union of node types, at the hop's target."""
+        if self.ends is not None:
+            return self.ends[1]
+        return NodeRef(self.edge.source if self.direction is HopDirection.IN else self.edge.target)
+
+    @property
     def source_type(self) -> str:
-        """The node type at the hop's source."""
-        return self.edge.target if self.direction is HopDirection.IN else self.edge.source
+        """The name of the node type at the hop's source."""
+        return self.source_ref.name
 
     @property
     def target_type(self) -> str:
-        """The node type at the hop's target."""
-        return self.edge.source if self.direction is HopDirection.IN else self.edge.target
+        """The name of the node type at the hop's target."""
+        return self.target_ref.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,8 +384,9 @@ class Pattern:
 
     @property
     def row_types(self) -> dict[str, ExprType]:
-        """The types of all variables in which two matches can differ: also elements of lists and their positions."""
+        """The types of all variables in which two matches can differ: also walks, elements of lists, their positions."""
         types = self.entity_types
+        types.update({hop.walk.variable: hop.walk.type for hop in self.hops if hop.walk is not None})
         for block in self.blocks:
             if isinstance(block, OptionalMatch):
                 types.update(block.pattern.row_types)
@@ -611,7 +664,14 @@ def map_source(query: ReadQuery, change: Callable[[ReadQuery], ReadQuery]) -> Re
     return replace(query, source=replace(query.source, reads=tuple(map(change, query.source.reads))))
 
 
-BoundQuery: TypeAlias = ReadQuery | MutationQuery
+def require_scores(pattern: Pattern, order: Iterable[OrderTerm]) -> Pattern:
+    """Return the pattern without matches that have no value of a sort key that is a distance or a score.
+
+    A rank leaves them out too: without a vector or a match, a row is neither near nor far.
+    """
+    keys = [term.value for term in order if isinstance(term.value, Distance | Nearest | Bm25) and term.value.nullable]
+    guards = tuple(IsNull(operand=key, negated=True, origin=key.origin) for key in keys)
+    return replace(pattern, filters=(*pattern.filters, *guards)) if guards else pattern
 
 
 # --- patterns ------------------------------------------------------------------------------------
@@ -623,6 +683,9 @@ def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
         yield from node.filters
     for hop in pattern.hops:
         yield from hop.filters
+        yield from (*hop.along, *hop.through)
+        if hop.walk is not None and hop.walk.weight is not None:
+            yield hop.walk.weight
     yield from pattern.filters
     for block in pattern.blocks:
         yield from get_block_exprs(block)
@@ -638,14 +701,16 @@ def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None
     """
     types = pattern.types
     edge_variables = sum(hop.edge_variable is not None for hop in pattern.hops)
+    walk_variables = sum(hop.walk is not None for hop in pattern.hops)
     in_blocks = sum(len(get_bound_types(block)) for block in pattern.blocks)
     # `types` is a dict: a variable that is bound twice makes it smaller.
-    require(len(types) == len(pattern.nodes) + edge_variables + in_blocks, "a variable is bound twice")
+    count = len(pattern.nodes) + edge_variables + walk_variables + in_blocks
+    require(len(types) == count, "a variable is bound twice")
     require(not types.keys() & outer_types.keys(), "a variable of an outer block is bound again")
     bound: dict[str, ExprType] = {**outer_types, **types}
     for hop in pattern.hops:
-        require(bound.get(hop.source) == NodeRef(hop.source_type), f"{hop.source} is not a {hop.source_type}")
-        require(bound.get(hop.target) == NodeRef(hop.target_type), f"{hop.target} is not a {hop.target_type}")
+        require(bound.get(hop.source) == hop.source_ref, f"{hop.source} is not a {hop.source_type}")
+        require(bound.get(hop.target) == hop.target_ref, f"{hop.target} is not a {hop.target_type}")
         # The hops of a pattern come before its optional blocks.
         require(not {hop.source, hop.target} & pattern.optional_variables, "an end of a hop is optional")
     for expr in pattern.filters:
@@ -659,8 +724,7 @@ def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None
 def _add_identities(exprs: Iterable[Expr]) -> set[Expr]:
     """Return the expressions, and the ids of those that are whole nodes or edges."""
     unique = set(exprs)
-    ids: set[Expr] = {build_identity(e) for e in unique if isinstance(e, Entity)}
-    return unique | ids
+    return unique.union(*(list_identities(expr) for expr in unique if isinstance(expr, Entity)))
 
 
 def _check_filters(filters: Iterable[Expr], variable: str) -> None:

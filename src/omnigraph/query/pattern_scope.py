@@ -6,30 +6,40 @@ from dataclasses import dataclass, field
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import EdgeRef, NodeRef
-from omnigraph.query.infer import HopDraft, TypeInference
-from omnigraph.query.logical_plan import MAX_HOPS, HopDirection
+from omnigraph.query.expr import EdgeRef, NodeRef, WalkOf
+from omnigraph.query.infer import HopDraft, HopReading, TypeInference
+from omnigraph.query.logical_plan import MAX_HOPS
 from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, ValueVariable, VariableType
-from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
-from omnigraph.schema.findings import DiagnosticCollector, join_words
+from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
+from omnigraph.schema.catalog import Catalog, EdgeType
+from omnigraph.schema.findings import DiagnosticCollector
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """A node binding; `type` is None if it is unknown, which is already reported."""
+    """A node binding and the node types that it allows; none if one is unknown, which is already reported."""
 
     clause: ast.Binding
     variable: str
-    type: NodeType | None
+    types: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedHop:
-    """A hop with its direction and edge variable; both have no meaning if the hop has an error."""
+    """A hop with its edge variable and the readings that fit; both have no meaning if the hop has an error."""
 
     hop: HopDraft
     edge_variable: str | None
-    direction: HopDirection
+    readings: tuple[HopReading, ...]
+    path: "PathDraft | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathDraft:
+    """The clause of a path and the name of its variable; None if the name clashes, which is already reported."""
+
+    clause: ast.PathClause
+    variable: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,8 @@ class _BoundNames:
 
     order: dict[str, Span] = field(default_factory=dict)
     edges: dict[str, VariableType] = field(default_factory=dict)
+    # Variables of paths; their types are known once their hops are bound.
+    walks: dict[str, VariableType] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     lets: set[str] = field(default_factory=set)
 
@@ -71,12 +83,17 @@ class BlockDrafter:
         bound = _BoundNames(lets={clause.variable.name for clause in clauses if isinstance(clause, ast.Let)})
         nodes: list[NodeDraft] = []
         hops: list[tuple[HopDraft, str | None]] = []
+        paths: dict[int, PathDraft] = {}
         for clause in clauses:
             if isinstance(clause, ast.Binding):
                 name = self._bind_node(clause.variable, bound, outer)
-                nodes.append(NodeDraft(clause, name, self._find_node_type(clause.type)))
+                nodes.append(NodeDraft(clause, name, self._find_node_types(clause.types)))
             elif isinstance(clause, ast.TraversalClause):
                 hops.append(self._draft_hop(clause, bound, outer))
+            elif isinstance(clause, ast.PathClause):
+                # Before its hop: variables are ordered by their position in the text.
+                paths[len(hops)] = PathDraft(clause, self._bind_walk(clause, bound, outer))
+                hops.append(self._draft_hop(clause.hop, bound, outer, path=clause))
         # Types are inferred after all clauses are collected, because their order has no meaning.
         ends = [name for hop, _ in hops for name in (hop.source, hop.target)]
         choices = self._collect_bound_types(nodes, ends, bound, outer)
@@ -84,11 +101,12 @@ class BlockDrafter:
         self._check_lets(clauses, bound, outer)
         inference = TypeInference(self.findings, choices, bound.broken)
         inference.run([hop for hop, _ in hops])
+        resolved = tuple(
+            ResolvedHop(hop, variable, inference.find_readings(hop, index), paths.get(index))
+            for index, (hop, variable) in enumerate(hops)
+        )
         return BlockDraft(
-            nodes=tuple(nodes),
-            hops=tuple(ResolvedHop(hop, variable, inference.find_direction(hop)) for hop, variable in hops),
-            order=bound.order,
-            types=_collect_types(bound, inference),
+            nodes=tuple(nodes), hops=resolved, order=bound.order, types=_collect_types(bound, inference, resolved)
         )
 
     # --- names -----------------------------------------------------------------------------------
@@ -105,7 +123,12 @@ class BlockDrafter:
             self.findings.add_error("T6", variable.span, message, help_)
             return self._add_clash(bound)
         outer_type = None if outer is None else outer.find(variable.name)
-        if isinstance(outer_type, ValueVariable):
+        if variable.name in bound.walks or _is_walk(outer_type):
+            message = f"`${variable.name}` is a path, so it can't be an end of a hop"
+            help_ = "its ends are the variables of its hop; its nodes are `nodes($w)`"
+            self.findings.add_error("T6", variable.span, message, help_.replace("$w", f"${variable.name}"))
+            return self._add_clash(bound)
+        if isinstance(outer_type, ValueVariable) and not isinstance(outer_type.type, NodeRef):
             message = f"`${variable.name}` is a value of type {outer_type.type}, not a node"
             help_ = "compare a property with it, or use another variable"
             self.findings.add_error("T5", variable.span, message, help_)
@@ -141,6 +164,25 @@ class BlockDrafter:
             return None
         bound.order[name] = variable.span
         bound.edges[name] = type_
+        return name
+
+    def _bind_walk(self, clause: ast.PathClause, bound: _BoundNames, outer: Scope | None) -> str | None:
+        variable = clause.variable
+        name = variable.name
+        if name == ast.ANONYMOUS:
+            name = self._bind_anonymous(variable, bound)
+            bound.walks[name] = BROKEN
+            return name
+        if self._is_param(variable, bound):
+            return None
+        is_taken = name in bound.order or name in bound.broken or (outer is not None and outer.find(name) is not None)
+        # The ends of the hop come after it in the text, and a path can't be one of them.
+        if is_taken or name in (clause.hop.source.name, clause.hop.target.name):
+            message = f"`${name}` is already a variable, so it can't name this path"
+            self.findings.add_error("Q003", variable.span, message, "give each path a different name")
+            return None
+        bound.order[name] = variable.span
+        bound.walks[name] = BROKEN
         return name
 
     def _is_param(self, variable: ast.Variable, bound: _BoundNames) -> bool:
@@ -180,78 +222,149 @@ class BlockDrafter:
 
     # --- types -----------------------------------------------------------------------------------
 
-    def _find_node_type(self, name: lit.Name) -> NodeType | None:
-        node_type = self.catalog.nodes.get(name.text)
-        if node_type is not None:
-            return node_type
+    def _find_node_types(self, names: tuple[lit.Name, ...]) -> frozenset[str]:
+        """Return the node types that names stand for, those of interfaces included; none if one is unknown."""
+        members = [self._find_node_type(name) for name in names]
+        return frozenset().union(*members) if all(members) else frozenset()
+
+    def _find_node_type(self, name: lit.Name) -> frozenset[str]:
+        if name.text in self.catalog.nodes:
+            return frozenset({name.text})
         message = f"unknown node type `{name.text}`"
-        help_ = self.findings.suggest_closest(name.text, self.catalog.nodes)
-        if name.text in self.catalog.edges:
+        help_ = self.findings.suggest_closest(name.text, (*self.catalog.nodes, *self.catalog.interfaces))
+        if name.text in self.catalog.interfaces:
+            types = [node.name for node in self.catalog.nodes.values() if name.text in node.implements]
+            if types:
+                return frozenset(types)
+            message = f"no node type implements the interface `{name.text}`"
+            help_ = f"declare one: `node Thing implements {name.text} {{ … }}`"
+        elif name.text in self.catalog.edges:
             message = f"`{name.text}` is an edge type, not a node type"
             help_ = f"bind an edge in a hop: `$a $e:{as_written(name.text)} $b`"
-        elif name.text in self.catalog.interfaces:
-            message = f"`{name.text}` is an interface, which has no nodes of its own"
-            types = [n.name for n in self.catalog.nodes.values() if name.text in n.implements]
-            help_ = f"bind a type that implements it: {join_words(types, 'or')}" if types else "no type implements it"
         self.findings.add_error("T1", name.span, message, help_)
-        return None
+        return frozenset()
 
     def _collect_bound_types(
         self, nodes: list[NodeDraft], ends: list[str], bound: _BoundNames, outer: Scope | None
     ) -> dict[str, frozenset[str]]:
         """Return the candidate types before inference: those bound in this block, and those of outer blocks."""
-        types: dict[str, str] = {}
+        types: dict[str, frozenset[str]] = {}
         # Outer types come first: a `not` block never decides a type of its outer block.
         for name in (*(node.variable for node in nodes), *ends):
             outer_type = None if outer is None else outer.find(name)
             if isinstance(outer_type, NodeRef):
-                types[name] = outer_type.name
+                types[name] = frozenset(list_members(outer_type.name))
         for drafted in nodes:
-            if drafted.type is None:
+            if not drafted.types:
                 bound.broken.add(drafted.variable)
                 continue
-            # A variable may be bound twice to the same type; then both filters apply.
-            other = types.setdefault(drafted.variable, drafted.type.name)
-            if other != drafted.type.name:
+            # A variable may be bound twice; then it has the types of both, and both filters apply.
+            others = types.setdefault(drafted.variable, drafted.types)
+            if others & drafted.types:
+                types[drafted.variable] = others & drafted.types
+            else:
                 variable = drafted.clause.variable.name
-                message = f"`${variable}` is of type `{other}`, so it can't be bound to `{drafted.type.name}`"
+                other, type_ = (unite_nodes(names).name for names in (others, drafted.types))
+                message = f"`${variable}` is of type `{other}`, so it can't be bound to `{type_}`"
                 self.findings.add_error("T5", drafted.clause.type.span, message, "use another variable")
-        return {name: frozenset({type_}) for name, type_ in types.items() if name not in bound.broken}
+        return {name: members for name, members in types.items() if name not in bound.broken}
 
     # --- hops ------------------------------------------------------------------------------------
 
     def _draft_hop(
-        self, clause: ast.TraversalClause, bound: _BoundNames, outer: Scope | None
+        self,
+        clause: ast.TraversalClause,
+        bound: _BoundNames,
+        outer: Scope | None,
+        *,
+        path: ast.PathClause | None = None,
     ) -> tuple[HopDraft, str | None]:
         source = self._bind_node(clause.source, bound, outer)
-        edge = self.catalog.find_edge(clause.edge.text)
-        if edge is None:
-            names = [as_written(name) for name in self.catalog.edges]
-            help_ = self.findings.suggest_closest(clause.edge.text, names)
-            self.findings.add_error("T4", clause.edge.span, f"unknown edge `{clause.edge.text}`", help_)
-        type_: VariableType = BROKEN if edge is None else EdgeRef(edge.name, edge.source, edge.target)
+        edges = self._find_edges(clause)
+        # The type of the edge variable of a hop of several edge types is known only after inference.
+        type_: VariableType = build_edge_ref(edges[0]) if edges else BROKEN
         edge_variable = self._bind_edge_variable(clause, bound, outer, type_)
-        is_reported = not (self._check_shape(clause) and self._check_ends(clause, edge))
+        is_reported = not (
+            self._check_shape(clause) and self._check_ends(clause, edges) and self._check_path(path, edges)
+        )
         # After the edge variable: variables are numbered and ordered by their position in the text.
         target = self._bind_node(clause.target, bound, outer)
-        hop = HopDraft(clause=clause, source=source, target=target, edge=edge, is_reported=is_reported)
+        hop = HopDraft(clause=clause, source=source, target=target, edges=edges, is_reported=is_reported)
         return hop, edge_variable
+
+    def _find_edges(self, clause: ast.TraversalClause) -> tuple[EdgeType, ...]:
+        """Return the edge types that a hop names, without repeats; none if one is unknown, which is reported."""
+        if not clause.edges:
+            edges = tuple(self.catalog.edges.values())
+            if not edges:
+                self.findings.add_error("T4", clause.edge_span, "the schema has no edge types")
+            return edges
+        known: dict[str, EdgeType] = {}
+        is_complete = True
+        for written in clause.edges:
+            edge = self.catalog.find_edge(written.name.text)
+            if edge is None:
+                is_complete = False
+                names = [as_written(name) for name in self.catalog.edges]
+                help_ = self.findings.suggest_closest(written.name.text, names)
+                self.findings.add_error("T4", written.name.span, f"unknown edge `{written.name.text}`", help_)
+            else:
+                known[edge.name] = edge
+        return tuple(known.values()) if is_complete else ()
 
     def _check_shape(self, clause: ast.TraversalClause) -> bool:
         before = len(self.findings)
         bounds, variable = clause.bounds, clause.edge_variable
-        if bounds is not None and not 1 <= bounds.low <= bounds.high <= MAX_HOPS:
-            message = f"the bounds {bounds.low},{bounds.high} are outside 1 ≤ min ≤ max ≤ {MAX_HOPS}"
-            self.findings.add_error("T15", bounds.span, message)
+        if bounds is not None and not _are_valid_bounds(bounds):
+            high = "*" if bounds.high is None else bounds.high
+            message = f"the bounds {bounds.low},{high} are outside 0 ≤ min ≤ max ≤ {MAX_HOPS}, max ≥ 1"
+            self.findings.add_error("T15", bounds.span, message, f"without an upper bound: `{{{bounds.low},*}}`")
         if variable is not None and bounds is not None:
             message = f"`${variable.name}` stands for one edge, but the hop has several steps"
             self.findings.add_error("T23", variable.span, message, "drop the bounds or the edge variable")
         return len(self.findings) == before
 
-    def _check_ends(self, clause: ast.TraversalClause, edge: EdgeType | None) -> bool:
-        # Edges between nodes of one type can be followed several times, and in both directions.
-        if edge is None or edge.source == edge.target:
+    def _check_path(self, path: ast.PathClause | None, edges: tuple[EdgeType, ...]) -> bool:
+        """Check the shape of a path: its bounds, its weight, and that its nodes have one type."""
+        if path is None:
             return True
+        before = len(self.findings)
+        hop, kind = path.hop, path.kind
+        bounds = hop.bounds
+        if hop.edge_variable is not None:
+            message = f"`${hop.edge_variable.name}` stands for one edge, but a path has several"
+            self.findings.add_error(
+                "T23", hop.edge_variable.span, message, f"its edges are `edges(${path.variable.name})`"
+            )
+        if kind is ast.PathKind.PATH and bounds is not None and bounds.high is None:
+            help_ = f"give one, `{{{bounds.low},4}}`, or write `shortest ${path.variable.name} = …`"
+            self.findings.add_error("T15", bounds.span, "a `path` lists all walks, so it needs an upper bound", help_)
+        if kind is ast.PathKind.CHEAPEST and path.weight is None:
+            edge_text = hop.edge.text
+            message = "a `cheapest` path needs the weight of an edge"
+            help_ = f"write it after the hop: `$a {edge_text}{{1,*}} $b by {{ weight }}`"
+            self.findings.add_error("T15", hop.span, message, help_)
+        if kind is not ast.PathKind.CHEAPEST and path.weight is not None:
+            message = f"a `{kind.value}` path has no weights"
+            self.findings.add_error("T15", path.weight.span, message, "drop `by`, or write `cheapest`")
+        if kind is ast.PathKind.CHEAPEST and bounds is not None and bounds.low > 1:
+            message = f"a `cheapest` path has at least 0 or 1 edges, not {bounds.low}"
+            self.findings.add_error("T15", bounds.span, message, "filter by `length(…)`, or write `path`")
+        # Of several edge types, the nodes have a union of types.
+        if len(hop.edges) == 1 and edges and edges[0].source != edges[0].target and bounds is None:
+            edge = edges[0]
+            message = (
+                f"`{hop.edge.text}` runs from `{edge.source}` to `{edge.target}`, so it can't be followed by a path"
+            )
+            self.findings.add_error("T15", hop.edge.span, message, "use a hop: a path has nodes of one type")
+        return len(self.findings) == before
+
+    def _check_ends(self, clause: ast.TraversalClause, edges: tuple[EdgeType, ...]) -> bool:
+        # Edges between nodes of one type can be followed several times, and in both directions. Of several edge types,
+        # each is followed where it fits.
+        if len(clause.edges) != 1 or not edges or edges[0].source == edges[0].target:
+            return True
+        edge = edges[0]
         written = clause.edge.text
         runs = f"`{written}` runs from `{edge.source}` to `{edge.target}`"
         if clause.is_undirected:
@@ -266,19 +379,41 @@ class BlockDrafter:
         return True
 
 
+def _is_walk(type_: VariableType | None) -> bool:
+    return isinstance(type_, ValueVariable) and isinstance(type_.type, WalkOf)
+
+
 def as_written(edge: str) -> str:
     """Return an edge type's name as hops usually write it: `livesIn` for `LivesIn`."""
     return edge[:1].lower() + edge[1:]
 
 
-def _collect_types(bound: _BoundNames, inference: TypeInference) -> dict[str, VariableType]:
+def build_edge_ref(edge: EdgeType) -> EdgeRef:
+    """Build the type of an edge variable."""
+    return EdgeRef(edge.name, edge.source, edge.target)
+
+
+def _are_valid_bounds(bounds: ast.HopBounds) -> bool:
+    if bounds.high is None:
+        return 0 <= bounds.low <= MAX_HOPS
+    return 0 <= bounds.low <= bounds.high <= MAX_HOPS and bounds.high >= 1
+
+
+def _collect_types(
+    bound: _BoundNames, inference: TypeInference, hops: tuple[ResolvedHop, ...]
+) -> dict[str, VariableType]:
+    edge_types = dict(bound.edges)
+    for drafted in hops:
+        edges = [reading.edge for reading in drafted.readings if reading.edge is not None]
+        if drafted.edge_variable is not None and edges:
+            edge_types[drafted.edge_variable] = unite_edges(map(build_edge_ref, edges))
     types: dict[str, VariableType] = {}
     for name in bound.order:
         choices = inference.choices.get(name, frozenset())
-        if name in bound.edges:
-            types[name] = bound.edges[name]
-        elif name in inference.broken or len(choices) != 1:
+        if name in edge_types:
+            types[name] = edge_types[name]
+        elif name in bound.walks or name in inference.broken or not choices:
             types[name] = BROKEN
         else:
-            types[name] = NodeRef(next(iter(choices)))
+            types[name] = unite_nodes(choices)
     return types

@@ -11,11 +11,14 @@ from omnigraph.lang.source import Span
 from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
     ArrayOf,
+    Case,
+    Const,
     Entity,
     EntityType,
     Expr,
     ExprType,
     Identity,
+    IsNull,
     MetaColumn,
     NodeRef,
     Parameter,
@@ -25,6 +28,16 @@ from omnigraph.query.expr import (
     RecordOf,
     RecordsParam,
     ValueRef,
+)
+from omnigraph.query.logical_plan import POSITION_PREFIX
+from omnigraph.query.union_types import (
+    ID_COLUMN,
+    TYPE_COLUMN,
+    build_meta_value,
+    find_table_type,
+    is_union,
+    list_object_fields,
+    resolve_types,
 )
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
@@ -45,6 +58,8 @@ class ValueVariable:
 
 
 BROKEN = BrokenType()
+# The names of the variables inside of named patterns start with it; no user can write such a name.
+HIDDEN_PREFIX = "#"
 VariableType = EntityType | ValueVariable | BrokenType
 
 Reference = ast.Variable | ast.PropertyRef | ast.BareName
@@ -169,7 +184,8 @@ class Scope:
     """The scope of a block: its variables, and those of its outer blocks.
 
     `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null, `lets` the names
-    of abbreviations, which are replaced before anything is bound.
+    of abbreviations, which are replaced before anything is bound, `elements` those of its variables that an `each`
+    binds.
     """
 
     catalog: Catalog
@@ -182,6 +198,7 @@ class Scope:
     """Names that were bound before a `with` that does not name them."""
     lifter: BlockLifter | None = None
     lets: frozenset[str] = frozenset()
+    elements: frozenset[str] = frozenset()
 
     # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
@@ -198,6 +215,12 @@ class Scope:
         """Return whether a name is an abbreviation of this or an outer block."""
         return name in self.lets or (self.outer is not None and self.outer.is_let(name))
 
+    def is_element(self, name: str) -> bool:
+        """Return whether an `each` of this or an outer block binds a variable."""
+        if name in self.variables:
+            return name in self.elements
+        return self.outer is not None and self.outer.is_element(name)
+
     def is_nullable(self, name: str) -> bool:
         """Return whether a variable may be null, because an optional block of this or an outer block binds it."""
         if name in self.variables:
@@ -211,8 +234,8 @@ class Scope:
         return (*outer_names, *(name for name in self.variables if name not in outer_names))
 
     def get_type(self, type_: EntityType) -> AnyType:
-        """Return the catalog entry of a node or edge type."""
-        return self.catalog.nodes[type_.name] if isinstance(type_, NodeRef) else self.catalog.edges[type_.name]
+        """Return the catalog entry of a node or edge type; that of a union has what all members share."""
+        return find_table_type(self.catalog, type_.name)
 
 
 @dataclass(frozen=True)
@@ -243,8 +266,12 @@ class ReadNameResolver:
             return self.scope.params.resolve(node)
         type_ = self._find_type(node)
         if isinstance(type_, ValueVariable):
-            return ValueRef(variable=node.name, type=type_.type, nullable=type_.nullable, origin=node.span)
+            return self._build_value(node, type_)
         return None if type_ is None else build_entity(node.name, type_, self.scope, node)
+
+    def _build_value(self, node: ast.Variable, type_: ValueVariable) -> ValueRef:
+        nullable = type_.nullable or self.scope.is_nullable(node.name)
+        return ValueRef(variable=node.name, type=type_.type, nullable=nullable, origin=node.span)
 
     def _resolve_property(self, node: ast.PropertyRef) -> Expr | None:
         variable = node.variable
@@ -260,15 +287,20 @@ class ReadNameResolver:
         if type_ is None:
             return None
         if isinstance(type_, ValueVariable):
-            value = ValueRef(variable=variable.name, type=type_.type, nullable=type_.nullable, origin=variable.span)
+            value = self._build_value(variable, type_)
             return bind_field(value, node.name, node.span, self, self.findings, is_meta=node.is_meta)
         return self._resolve_meta(node, type_) if node.is_meta else self._resolve_declared_property(node, type_)
 
-    def _resolve_meta(self, node: ast.PropertyRef, type_: EntityType) -> Identity | None:
+    def _resolve_meta(self, node: ast.PropertyRef, type_: EntityType) -> Expr | None:
         name = node.name.text
         allowed = NODE_IDS if isinstance(type_, NodeRef) else EDGE_IDS
+        nullable = self.scope.is_nullable(node.variable.name)
+        if name in ("id", "type") and is_union(type_.name):
+            column = ID_COLUMN if name == "id" else TYPE_COLUMN
+            return build_meta_value(node.variable.name, column, node.span, nullable=nullable)
+        if name == "type":
+            return _build_type_name(type_, node, nullable=nullable)
         if name in allowed:
-            nullable = self.scope.is_nullable(node.variable.name)
             return Identity(variable=node.variable.name, part=MetaColumn(name), nullable=nullable, origin=node.span)
         # The span of the name does not include the `@`.
         span = Span(node.name.span.start - 1, node.name.span.end)
@@ -285,7 +317,7 @@ class ReadNameResolver:
         declared = self.scope.get_type(type_)
         prop = declared.find_property(node.name.text)
         if prop is None:
-            report_unknown_property(node.name, declared, self.findings)
+            report_unknown_property(node.name, declared, self.findings, catalog=self.scope.catalog)
             return None
         variable = node.variable.name
         nullable = prop.nullable or self.scope.is_nullable(variable)
@@ -307,6 +339,12 @@ class ReadNameResolver:
             self.findings.add_error("T6", node.span, "`$_` has no value", help_)
             return None
         type_ = self.scope.find(node.name)
+        if type_ is None and self.scope.is_let(node.name):
+            # Only one in a circle, which is reported, or one of whose value an id is asked is not replaced.
+            if not self.findings:
+                message = f"`${node.name}` is an abbreviation of a value, which has no id"
+                self.findings.add_error("T2", node.span, message, "use the variable of the node or edge itself")
+            return None
         if type_ is None:
             help_ = self._build_unbound_help(node.name)
             self.findings.add_error("T6", node.span, f"`${node.name}` is not bound", help_)
@@ -322,22 +360,62 @@ class ReadNameResolver:
         return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
 
 
+def build_position_name(variable: str) -> str:
+    """Return the name of the variable that is bound to the place of an `each` element in its list."""
+    # No user can write it, and it belongs to its variable, so that two of them don't clash where variables don't.
+    return f"{POSITION_PREFIX}{variable}"
+
+
+def _build_type_name(type_: EntityType, node: ast.PropertyRef, *, nullable: bool) -> Expr:
+    """Build `$x.@type` of a single type: a constant, or null where the variable of an optional block has no row."""
+    constant = Const(value=type_.name, type=Scalar.STRING, origin=node.span)
+    if not nullable:
+        return constant
+    identity = Identity(variable=node.variable.name, nullable=True, origin=node.span)
+    is_missing = IsNull(operand=identity, origin=node.span)
+    null = Const(value=None, type=Scalar.STRING, origin=node.span)
+    return Case(branches=((is_missing, null),), otherwise=constant, origin=node.span)
+
+
 def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable) -> Entity:
-    """Build the expression of a whole node or edge: an object of all properties that are neither Blob nor Vector."""
+    """Build the expression of a whole node or edge: an object of all properties that are neither Blob nor Vector.
+
+    That of a union also has its `@type`, and what any of its members has.
+    """
     properties = scope.get_type(type_).properties
+    fields: list[Prop] = []
+    if is_union(type_.name):
+        properties = list_object_fields(scope.catalog, type_.name)
+        fields.append(build_meta_value(name, TYPE_COLUMN, node.span))
     included = (p for p in properties if not isinstance(p.type, VectorOf) and p.type != Scalar.BLOB)
-    fields = (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in included)
+    fields += (Prop(variable=name, name=p.name, type=p.type, nullable=p.nullable, origin=node.span) for p in included)
     nullable = scope.is_nullable(name)
     return Entity(variable=name, type=type_, fields=tuple(fields), nullable=nullable, origin=node.span)
 
 
-def report_unknown_property(name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2") -> None:
-    """Report a property that a type does not have."""
+def report_unknown_property(
+    name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2", catalog: Catalog | None = None
+) -> None:
+    """Report a property that a type, or a member of a union, does not have."""
+    message = f"unknown property `{name.text}` of `{declared.name}`"
     if name.text in ("id", "src", "dst"):
         help_: str | None = f"an id is not a property: write `@{name.text}`"
     else:
         help_ = findings.suggest_closest(name.text, declared.by_name)
-    findings.add_error(code, name.span, f"unknown property `{name.text}` of `{declared.name}`", help_)
+    if catalog is not None and is_union(declared.name):
+        members = resolve_types(catalog, declared.name)
+        types = {member.name: member.find_property(name.text) for member in members}
+        missing = [member for member, prop in types.items() if prop is None]
+        if missing and len(missing) < len(members):
+            message = (
+                f"`{name.text}` is not a property of every type of `{declared.name}`: {join_words(missing)} has none"
+            )
+            help_ = "bind the variable to the types that have it"
+        elif not missing:
+            kinds = join_words(f"{member}: {prop.type}" for member, prop in types.items() if prop is not None)
+            message = f"`{name.text}` has different types in `{declared.name}`: {kinds}"
+            help_ = "bind the variable to types that agree"
+    findings.add_error(code, name.span, message, help_)
 
 
 # --- variables of clauses ------------------------------------------------------------------------
@@ -382,7 +460,9 @@ def find_alternative_variables(clause: ast.Either) -> tuple[ast.Variable, ...]:
     ]
     others = [set(names) for names in bound[1:]]
     first = (variable for inner in clause.alternatives[0] for variable in find_bound_variables(inner))
-    by_name = {variable.name: variable for variable in first if variable.name != ast.ANONYMOUS}
+    # A variable with a name that no user can write is one of a named pattern, and not visible outside.
+    shown = (each for each in first if each.name != ast.ANONYMOUS and not each.name.startswith(HIDDEN_PREFIX))
+    by_name = {variable.name: variable for variable in shown}
     return tuple(variable for name, variable in by_name.items() if all(name in names for names in others))
 
 

@@ -148,7 +148,7 @@ def load_stored_queries(directory: Path, catalog: Catalog) -> dict[str, StoredQu
 
 def _bind_queries(source: Source, catalog: Catalog) -> list[StoredQuery]:
     queries = []
-    for query in parse_queries(source).require(source).queries:
+    for query in parse_queries(source).require(source).complete_queries:
         bound = bind_query(query, catalog).require(source)
         assert bound is not None  # noqa: S101 - `require` has raised unless there is a query
         queries.append(

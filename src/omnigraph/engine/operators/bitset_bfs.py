@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
+from omnigraph.engine.operators.cut_off import CutOff
 from omnigraph.engine.operators.multiplicity import Counts
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget
@@ -54,8 +55,17 @@ def estimate_bitset_bytes(size: int) -> int:
 class BitsetBfs:
     """The adjacency of all nodes as bitsets, for searches along edges or, without `is_directed`, both ways."""
 
-    def __init__(self, lists: AdjacencyLists, size: int, budget: Budget, *, is_directed: bool) -> None:
+    def __init__(
+        self,
+        lists: AdjacencyLists,
+        size: int,
+        budget: Budget,
+        *,
+        is_directed: bool,
+        cut_off: CutOff | None = None,
+    ) -> None:
         self.size = size
+        self._cut_off = cut_off
         self.is_directed = is_directed
         self._budget = budget
         self._words = -(-size // _WORD_BITS)
@@ -122,6 +132,11 @@ class BitsetBfs:
         level: Bits = self._rows[source]
         seen: Bits = level.copy()
         result: Bits = level.copy() if low <= 1 else np.zeros_like(level)
+        word, bit = self._word[source], self._bit[source]
+        if low == 0:
+            # The source reaches itself without a cycle.
+            seen[word] |= bit
+            result[word] |= bit
         for distance in range(2, high + 1):
             level = self._find_new(level, seen)
             if not level.any():
@@ -129,6 +144,7 @@ class BitsetBfs:
             seen |= level
             if distance >= low:
                 result |= level
+        self._detect_cut_off(level, seen)
         return result
 
     def _search_undirected(self, source: int, low: int, high: int) -> Bits:
@@ -149,9 +165,16 @@ class BitsetBfs:
             seen |= level
             if distance >= low:
                 result |= level
-        if low <= cycle <= high:
+        self._detect_cut_off(level, seen)
+        if low == 0 or low <= cycle <= high:
             result[word] |= bit
         return result
+
+    def _detect_cut_off(self, level: Bits, seen: Bits) -> None:
+        """Note whether the last level, empty if the search ended before its bound, has a neighbour not seen yet."""
+        cut_off = self._cut_off
+        if cut_off is not None and cut_off.is_open:
+            cut_off.is_found = bool(self._find_new(level, seen).any())
 
     def _find_new(self, level: Bits, seen: Bits) -> Bits:
         """Return the neighbours of all nodes of a level that were not seen yet."""

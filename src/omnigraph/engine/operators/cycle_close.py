@@ -28,8 +28,8 @@ def close_cycle(step: Close, bindings: Bindings, links: EdgeAccess, budget: Budg
         if not step.link.reads_edges:
             return _select_columns(bindings.take(_find_joined(step, bindings, links, budget)), step.keep)
         neighbours = links.get_lists(sources)
-        begins = _search_lists(neighbours, sources, targets, budget.check)
-        counts = _search_lists(neighbours, sources, targets, budget.check, past=True) - begins
+        begins = search_lists(neighbours, sources, targets, budget.check)
+        counts = search_lists(neighbours, sources, targets, budget.check, past=True) - begins
         runs = _expand_runs(begins, counts)
         assert neighbours.edges is not None  # noqa: S101 - the hop reads its edges
         gathered = links.filter_edges(GatheredEdges(counts, neighbours.targets[runs], neighbours.edges[runs]))
@@ -100,7 +100,7 @@ def is_joined(
     """Return, row by row, whether the target is in the source's list, by binary search."""
     if not len(neighbours.targets):
         return np.zeros(len(sources), np.bool_)
-    at = _search_lists(neighbours, sources, targets, check)
+    at = search_lists(neighbours, sources, targets, check)
     ends = neighbours.starts[neighbours.find_lists(sources) + 1]
     is_inside = at < ends
     # A target larger than all of the last list is searched past the end of the array: any valid index will do there.
@@ -137,7 +137,7 @@ def is_marked(
     return result
 
 
-def _search_lists(
+def search_lists(
     neighbours: AdjacencyLists, sources: Positions, targets: Positions, check: Check, *, past: bool = False
 ) -> NDArray[np.int64]:
     """Return where the target is in the source's list, or would be inserted; with `past`, after its last occurrence."""

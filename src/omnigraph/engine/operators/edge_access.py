@@ -14,7 +14,21 @@ from omnigraph.engine.operators.bfs import run_bfs
 from omnigraph.engine.operators.bitset_bfs import BitsetBfs, estimate_bitset_bytes, is_dense
 from omnigraph.engine.operators.distinct import deduplicate
 from omnigraph.engine.operators.filter import evaluate_filters, find_rows
-from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, GatheredEdges, build_lists, merge_directions
+from omnigraph.engine.operators.neighbour_lists import (
+    AdjacencyLists,
+    GatheredEdges,
+    build_lists,
+    filter_lists,
+    merge_directions,
+)
+from omnigraph.engine.operators.union_edges import (
+    convert_lists,
+    convert_positions,
+    list_union_ends,
+    load_union_lists,
+    look_up_union_lists,
+    measure_lists,
+)
 from omnigraph.engine.physical_plan import REVERSED, EdgeAccessMode, Link
 from omnigraph.engine.tables.csr import CsrAdjacency
 from omnigraph.options import Traversal
@@ -30,7 +44,8 @@ MAX_LOOKUPS = 4_096
 
 def reverse_link(link: Link) -> Link:
     """Return the same hop with its ends swapped."""
-    return replace(link, near=link.far, far=link.near, direction=REVERSED[link.direction])
+    members = tuple(replace(member, direction=REVERSED[member.direction]) for member in link.members)
+    return replace(link, near=link.far, far=link.near, direction=REVERSED[link.direction], members=members)
 
 
 class EdgeAccess:
@@ -43,6 +58,9 @@ class EdgeAccess:
         self._reversed: EdgeAccess | None = None
         self._edge_mask: NDArray[np.bool_] | None = None
         self._bitset: BitsetBfs | None = None
+        self._inner: NDArray[np.bool_] | None = None
+        # Shared by all searches of the hop, in both directions: noticed once, it is not looked for again.
+        self._cut_off = context.get_cut_off(link)
         self.is_indexed = link.access is EdgeAccessMode.INDEXED
         # A plan does not depend on what is in memory; an adjacency that is there by now replaces the lookups.
         if self.is_indexed and not self._is_forced and context.has_topology(link.edge):
@@ -82,31 +100,63 @@ class EdgeAccess:
         if not self.link.is_multi:
             return self._get_single_hop_lists(sources)
         distinct, bitset = deduplicate(sources), self._get_bitset(len(sources))
+        # A walk may lead through nodes of other types than those at its ends.
+        distinct = convert_positions(distinct, self.link.near, self.link.space[0], self._context)
         if bitset is not None:
-            return bitset.list_reached(distinct, self.link.low, self.link.high)
-        return run_bfs(
-            self._get_single_hop_lists,
-            distinct,
-            self.near_size,
-            (self.link.low, self.link.high),
-            self._context.budget,
-            is_directed=self.link.direction is not HopDirection.BOTH,
-        )
+            reached = bitset.list_reached(distinct, self.link.low, self._high)
+        else:
+            reached = run_bfs(
+                self._get_single_hop_lists,
+                distinct,
+                self.space_size,
+                (self.link.low, self._high),
+                self._context.budget,
+                is_directed=self.link.direction is not HopDirection.BOTH,
+                inner=self._get_inner(),
+                cut_off=self._cut_off,
+            )
+        return convert_lists(reached, self.link, self._context)
+
+    def _get_inner(self) -> NDArray[np.bool_] | None:
+        """Return which nodes may be inside of a walk; None for all."""
+        if self._inner is None and self.link.through:
+            self._inner = np.zeros(self.space_size, np.bool_)
+            self._inner[find_rows(self.link.through, self.link.space[0], None, self._context)] = True
+        return self._inner
 
     def count_reached(self, sources: Positions, mask: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
         """Return how many nodes of the mask each source reaches over several edges, or None if listing is as fast."""
-        bitset = self._get_bitset(len(sources))
-        return None if bitset is None else bitset.count_reached(sources, self.link.low, self.link.high, mask)
+        bitset = None if self.link.members else self._get_bitset(len(sources))
+        if bitset is None:
+            return None
+        return bitset.count_reached(sources, self.link.low, self._high, mask)
 
     def _get_bitset(self, sources: int) -> BitsetBfs | None:
         """Return the adjacency as bitsets if the graph is dense enough for searches from this number of sources."""
-        if self._bitset is None and self.link.is_multi and not self.is_indexed:
+        # Bitsets union whole lists, so they can't leave out nodes on the way.
+        if self._bitset is None and self.link.is_multi and not self.is_indexed and not self.link.through:
             is_directed = self.link.direction is not HopDirection.BOTH
             budget = self._context.budget
-            if is_dense(self.get_all_lists(), self.near_size, sources, self.link.high, is_directed=is_directed):
-                budget.claim(estimate_bitset_bytes(self.near_size), f"neighbours along {self.link.edge} as bits")
-                self._bitset = BitsetBfs(self.get_all_lists(), self.near_size, budget, is_directed=is_directed)
+            if is_dense(self.get_all_lists(), self.space_size, sources, self._high, is_directed=is_directed):
+                budget.claim(estimate_bitset_bytes(self.space_size), f"neighbours along {self.link.edge} as bits")
+                self._bitset = BitsetBfs(
+                    self.get_all_lists(),
+                    self.space_size,
+                    budget,
+                    is_directed=is_directed,
+                    cut_off=self._cut_off,
+                )
         return self._bitset
+
+    @property
+    def space_size(self) -> int:
+        """Number of positions that a single edge of the hop can start at."""
+        return self._context.get_reader(self.link.space[0]).size
+
+    @property
+    def _high(self) -> int:
+        """The upper bound; without one, the number of nodes, which no distance exceeds."""
+        return max(self.space_size, self.link.low, 1) if self.link.high is None else self.link.high
 
     def gather(self, sources: Positions) -> GatheredEdges:
         """Return the neighbours of each of these nodes along edges that pass; memory is reserved first."""
@@ -138,8 +188,10 @@ class EdgeAccess:
 
     def list_ends(self) -> list[tuple[Positions, Positions]]:
         """Return the near and far ends of every edge that passes, in each direction of the hop, from the adjacency."""
+        edges = find_rows((*self.link.filters, *self.link.along), self.link.edge, None, self._context)
+        if self.link.members:
+            return list_union_ends(self.link, edges, self._context)
         topology = self._context.get_topology(self.link.edge)
-        edges = find_rows(self.link.filters, self.link.edge, None, self._context)
         source, target = topology.source[edges], topology.target[edges]
         match self.link.direction:
             case HopDirection.OUT:
@@ -157,7 +209,17 @@ class EdgeAccess:
         """Return the lists of every node, from the adjacency."""
         if self._whole is None:
             self._whole = self._load_adjacency(self.link.direction)
+            if self.link.along:
+                self._whole = self._filter_lists(self._whole)
         return self._whole
+
+    def _filter_lists(self, lists: AdjacencyLists) -> AdjacencyLists:
+        """Return the lists of the edges that pass the conditions on the way."""
+        is_kept = np.zeros(self._context.get_reader(self.link.edge).size, np.bool_)
+        is_kept[find_rows(self.link.along, self.link.edge, None, self._context)] = True
+        # Their memory is that of the lists themselves at most.
+        self._context.budget.claim(measure_lists(lists), f"the edges of {self.link.edge} that pass")
+        return filter_lists(lists, is_kept, is_set=not self.link.reads_edges)
 
     def _get_single_hop_lists(self, sources: Positions) -> AdjacencyLists:
         if not self.is_indexed and self.link.access is EdgeAccessMode.INDEXED:
@@ -168,6 +230,8 @@ class EdgeAccess:
         if len(distinct) > MAX_LOOKUPS and not self._is_forced:
             self._note(f"csr, as there are {len(distinct):,} sources")
             return self.get_all_lists()
+        if self.link.members:
+            return look_up_union_lists(self.link, distinct, self._context)
         match self.link.direction:
             case HopDirection.OUT:
                 return self._look_up_lists(distinct, SRC, DST, self.link.far)
@@ -182,8 +246,10 @@ class EdgeAccess:
     # --- from memory --------------------------------------------------------------------------------
 
     def _load_adjacency(self, direction: HopDirection) -> AdjacencyLists:
+        reads_edges = self.link.loads_edges
+        if self.link.members:
+            return load_union_lists(self.link, self._context, reads_edges=reads_edges)
         topology = self._context.get_topology(self.link.edge)
-        reads_edges = self.link.reads_edges
         match direction:
             case HopDirection.OUT:
                 return _to_lists(topology.get_out_csr() if reads_edges else topology.get_out_set_csr())
@@ -205,7 +271,7 @@ class EdgeAccess:
             return merge_directions(*(self._load_adjacency(side) for side in (HopDirection.OUT, HopDirection.IN)))
 
         # Cached across queries, by the versions of both tables: merging sorts all edges of the type.
-        return self._context.cache.get_or_build(("both", reads_edges, *pins), build, _measure_lists)
+        return self._context.cache.get_or_build(("both", reads_edges, *pins), build, measure_lists)
 
     # --- by lookup ----------------------------------------------------------------------------------
 
@@ -230,8 +296,3 @@ def _cast_ids(ids: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def _to_lists(csr: CsrAdjacency) -> AdjacencyLists:
     return AdjacencyLists(csr.starts, csr.targets, csr.edges)
-
-
-def _measure_lists(lists: AdjacencyLists) -> int:
-    edges = 0 if lists.edges is None else lists.edges.nbytes
-    return int(lists.starts.nbytes + lists.targets.nbytes + edges)

@@ -76,6 +76,8 @@ def is_closed_by(step: Expand, condition: Close, links: EdgeAccess) -> bool:
         and step.node.variable in ends
         and not condition.link.reads_edges
         and not condition.link.is_multi
+        and condition.link.walk is None
+        and step.link.walk is None
         and links.is_in_memory
     )
 

@@ -106,6 +106,22 @@ def build_lists(
     return AdjacencyLists(starts, targets, edges, sources)
 
 
+def filter_lists(lists: AdjacencyLists, is_kept: NDArray[np.bool_], *, is_set: bool) -> AdjacencyLists:
+    """Return the lists of the edges in a mask; with `is_set`, a neighbour is in a list at most once, without edges."""
+    assert lists.edges is not None  # noqa: S101 - edges are selected
+    mask = is_kept[lists.edges]
+    if is_set and len(mask):
+        numbers = np.repeat(np.arange(len(lists.starts) - 1), np.diff(lists.starts))[mask]
+        targets = lists.targets[mask]
+        is_first = np.ones(len(targets), np.bool_)
+        is_first[1:] = (numbers[1:] != numbers[:-1]) | (targets[1:] != targets[:-1])
+        mask[mask] = is_first
+    ends = np.zeros(len(mask) + 1, np.int64)
+    np.cumsum(mask, out=ends[1:])
+    edges = None if is_set else lists.edges[mask]
+    return AdjacencyLists(ends[lists.starts], lists.targets[mask], edges, lists.sources)
+
+
 def merge_directions(a: AdjacencyLists, b: AdjacencyLists) -> AdjacencyLists:
     """Merge the lists of two directions, which have the same sources; a neighbour or edge in both is listed once."""
     count = len(a.starts) - 1

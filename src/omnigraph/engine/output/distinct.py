@@ -13,7 +13,8 @@ from omnigraph.engine.kernels import MAX_KERNEL_ROWS, Check, argsort_stable, ski
 from omnigraph.engine.operators.multiplicity import sum_by_position
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.engine.output.sort_keys import to_ordered_ints
-from omnigraph.query.expr import Const, Entity, Expr, Identity, MetaColumn, Now, ParamRef, Prop, ValueRef
+from omnigraph.query.expr import Const, Entity, Expr, Identity, MetaColumn, Now, ParamRef, Prop, ValueRef, WalkOf
+from omnigraph.query.walk_plan import WALK_KEY, read_part
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import EnumOf, Scalar
 from omnigraph.storage.arrow_buffers import fill_nulls, is_valid
@@ -91,7 +92,7 @@ def read_columns(frame: Frame, exprs: Sequence[Expr]) -> None:
         if isinstance(expr, Prop):
             table = frame.get_table(expr.variable)
             if frame.size * _MAX_TABLE_ROWS_PER_ROW >= table.size:
-                table.columns.load_written(expr.name, frame.context.budget)
+                table.preload(expr.name, frame.context.budget)
 
 
 def encode_expr(frame: Frame, expr: Expr) -> Codes | None:
@@ -112,6 +113,9 @@ def encode_expr(frame: Frame, expr: Expr) -> Codes | None:
             if not expr.nullable and _is_unique(frame.get_table(variable).type, name):
                 return _encode_positions(frame.get_positions(variable), frame.get_table(variable).size)
             return _encode_column(frame, variable, name, expr)
+        case ValueRef() if isinstance(expr.type, WalkOf):
+            # Equal walks may be stored more than once.
+            return encode_values(frame.evaluate(read_part(expr, WALK_KEY)))
         case _:
             return encode_values(frame.evaluate(expr))
 

@@ -201,7 +201,7 @@ def _raise(values: Floats, times: Ints) -> tuple[Floats, Ints]:
 
 
 def _multiply_pairs(groups: Ints, fractions: Floats, exponents: Ints) -> tuple[Ints, Floats, Ints]:
-    """Return the products of neighbours: each factor at an even place of its group times the next one, if there is one."""
+    """Return the products of pairs: each factor at an even place of its group times the next one, if there is one."""
     starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     lengths = np.diff(np.append(starts, len(groups)))
     places = np.arange(len(groups)) - np.repeat(starts, lengths)

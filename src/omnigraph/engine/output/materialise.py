@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.query.expr import ArrayOf, EdgeRef, EntityType, ExprType, MetaColumn, NodeRef, Prop, RecordOf
+from omnigraph.query.union_types import TYPE_COLUMN, is_union, list_object_fields
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
-from omnigraph.schema.catalog import AnyType, Catalog, Property
+from omnigraph.schema.catalog import Catalog, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType, VectorOf
 from omnigraph.storage.arrow_buffers import is_valid
 
@@ -59,9 +60,15 @@ def list_ids(type_: EntityType) -> tuple[MetaColumn, ...]:
 
 
 def list_object_properties(type_: EntityType, catalog: Catalog) -> tuple[Property, ...]:
-    """Return the properties that the object of a node or edge has: all that are neither Blob nor Vector."""
-    declared: AnyType = catalog.nodes[type_.name] if isinstance(type_, NodeRef) else catalog.edges[type_.name]
-    return tuple(p for p in declared.properties if not isinstance(p.type, VectorOf) and p.type is not Scalar.BLOB)
+    """Return the properties that the object of a node or edge has: all that are neither Blob nor Vector.
+
+    The object of a union has its `@type`, and what any of its members has.
+    """
+    properties = list_object_fields(catalog, type_.name)
+    shown = tuple(p for p in properties if not isinstance(p.type, VectorOf) and p.type is not Scalar.BLOB)
+    if not is_union(type_.name):
+        return shown
+    return (Property(name=TYPE_COLUMN, type=Scalar.STRING), *shown)
 
 
 def _build_value_field(name: str, type_: ValueType, nullable: bool) -> pa.Field:

@@ -1,7 +1,7 @@
 """Evaluate expressions over the rows of a result: output columns are read last, and only for these rows."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
+from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import evaluate_bound, mask_missing, to_stored_type
@@ -28,8 +29,10 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     Identity,
+    MetaColumn,
     Nearest,
     Now,
+    Op,
     ParamRef,
     Prop,
     Rank,
@@ -39,7 +42,8 @@ from omnigraph.query.expr import (
     ValueRef,
     Window,
 )
-from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
@@ -179,9 +183,28 @@ class FrameValues:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         return self.frame.context.take_at(type_name, column, at)
 
-    def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are read for the output anyway
-        """Return None: comparisons read their values."""
-        return None
+    def read_search_value(self, expr: SearchValue) -> Column:
+        """Return a distance or a passage."""
+        frame, rows = self.frame, np.arange(self.frame.size) if self.rows is None else self.rows
+        columns = {name: frame.get_positions(name, rows) for name in find_variables(expr)}
+
+        def evaluate(part: Expr, at: slice) -> pa.Array:
+            return frame.evaluate_stored(part, rows[at])
+
+        return evaluate_search_value(expr, columns, frame.types, len(rows), frame.context, evaluate)
+
+    def compare(self, expr: Compare) -> Column | None:
+        """Compare two variables of the same type by their positions, or return None for any other comparison."""
+        match expr:
+            case Compare(
+                op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
+            ) if self.frame.types[left.variable] == self.frame.types[right.variable]:
+                # Nodes of a union may have equal ids, and are different if their types are.
+                first, second = (self.frame.get_positions(side.variable, self.rows) for side in (left, right))
+                is_same = first == second
+                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+            case _:
+                return None
 
     def match_text(self, expr: TextMatch) -> Column:
         """Return the result of a text search."""
@@ -239,7 +262,12 @@ def find_ranked_variable(rank: Rank) -> str:
 
 def build_output_schema(query: ReadQuery, catalog: Catalog) -> pa.Schema:
     """Return the Arrow schema of a query's result."""
-    return pa.schema([_build_field(column.name, column.value, catalog) for column in query.output])
+    return build_columns_schema(query.output, catalog)
+
+
+def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog) -> pa.Schema:
+    """Return the Arrow schema of output columns."""
+    return pa.schema([_build_field(column.name, column.value, catalog) for column in columns])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:

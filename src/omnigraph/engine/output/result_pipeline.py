@@ -46,6 +46,11 @@ class ResultFrame:
     schema: pa.Schema
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the caller should know about the rows: a traversal that its upper bound cut off."""
+        return self.frame.context.list_notes()
+
+    @property
     def size(self) -> int:
         """Number of rows."""
         return self.frame.size

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.kernels import Check, encode_dictionary, rank_distinct, skip_check
 from omnigraph.engine.output.projection import Frame, Rows
+from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.query.expr import Entity, Expr, Identity, MetaColumn, Prop
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.types import is_text
@@ -112,6 +113,8 @@ def compute_sort_keys(frame: Frame, expr: Expr, rows: Rows | None, *, is_whole_s
 def _encode_ids(frame: Frame, variable: str, rows: Rows | None, *, is_whole_sort: bool) -> Ints | None:
     """Return the ids of a variable as ordered integers, or None if computing their order does not pay off."""
     table = frame.get_table(variable)
+    if isinstance(table, UnionReader):
+        return _encode_union_ids(frame, table, frame.get_positions(variable, rows))
     if not _has_many_rows(frame, variable, rows) and not table.is_resident(ID):
         return None
     key = (table.version, "ids ascend")
@@ -124,6 +127,17 @@ def _encode_ids(frame: Frame, variable: str, rows: Rows | None, *, is_whole_sort
         ranks = _get_or_build_ranks(frame, variable, ID, _rank_plain_column)
         return _take_ranks(ranks, frame.get_positions(variable, rows)).astype(np.int64)
     return None
+
+
+def _encode_union_ids(frame: Frame, table: UnionReader, at: Rows) -> Ints:
+    """Return the rows of a union as ordered integers: by type, then by id."""
+    order = np.empty(len(at), np.int64)
+    for member, indices, own in table.split(at):
+        ids = member.take_values(ID, own, frame.context.budget)
+        # A member's base is larger than the ranks of all members before it.
+        base = int(at[indices[0]] - own[0])
+        order[indices] = rank_texts(ids, frame.context.budget.check) + base
+    return order
 
 
 def _take_ranks(ranks: NDArray[np.int32], at: Rows) -> NDArray[np.int32]:

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.operators.filter import build_conjunction, has_text_match
+from omnigraph.engine.operators.filter import has_search
 from omnigraph.engine.physical_plan import EdgeAccessMode
 from omnigraph.engine.tables.column_statistics import load_statistics
 from omnigraph.options import Traversal
 from omnigraph.query.expr import Compare, Computed, Const, Expr, In, Op, ParamRef, Prop, RecordsParam
+from omnigraph.query.expr_tree import build_conjunction
 from omnigraph.query.logical_plan import Hop, HopDirection
 from omnigraph.query.record_params import RecordRows
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.union_types import list_members
+from omnigraph.query.walk_plan import WalkKind
 from omnigraph.schema.arrow import DST, SRC
 
 # The adjacency of an edge type up to this size is always built: that costs less than a few lookups.
@@ -31,6 +34,8 @@ _OTHER_SHARE = 0.33
 _LIST_ELEMENTS = 4.0
 # Up to this number of rows, no pass over the table is charged.
 _MAX_FEW_ROWS = 16.0
+# A walk of more edges is expected to reach no more nodes.
+_MAX_SUMMED_DISTANCE = 16
 # The cost of reading a row in memory, relative to following an edge.
 _SCAN_COST = 0.02
 
@@ -61,7 +66,7 @@ class CostModel:
         return cached[1]
 
     def _estimate(self, type_name: str, filters: Sequence[Expr]) -> float:
-        plain = [expr for expr in filters if not has_text_match(expr)]
+        plain = [expr for expr in filters if not has_search(expr)]
         reader = self.context.get_reader(type_name)
         rows = float(reader.count)
         if plain:
@@ -73,7 +78,7 @@ class CostModel:
         """Describe how the rows of a type that pass are found, for `explain`."""
         if not filters:
             return "every row"
-        plain = [expr for expr in filters if not has_text_match(expr)]
+        plain = [expr for expr in filters if not has_search(expr)]
         methods = []
         if plain:
             reader = self.context.get_reader(type_name)
@@ -96,23 +101,32 @@ class CostModel:
         if not hop.is_multi:
             return degree
         # At most 16 distances are added up; the number of nodes limits the result.
-        reached = sum(degree**distance for distance in range(hop.low, min(hop.high, 16) + 1))
-        return min(reached, self.count(far))
+        high = _MAX_SUMMED_DISTANCE if hop.high is None else min(hop.high, _MAX_SUMMED_DISTANCE)
+        reached = sum(degree**distance for distance in range(hop.low, max(hop.low, high) + 1))
+        # Of several walks between two nodes each is a match, unless one is chosen.
+        is_each = hop.walk is not None and hop.walk.kind in (WalkKind.PATH, WalkKind.ALL_SHORTEST)
+        return reached if is_each else min(reached, self.count(far))
 
     def estimate_edge_share(self, hop: Hop) -> float:
         """Estimate the share of a hop's edges that pass its filters."""
-        if not hop.filters:
+        if not hop.filters and not hop.along:
             return 1.0
-        return self.estimate_passing(hop.edge.name, hop.filters) / max(self.count(hop.edge.name), 1.0)
+        # A walk needs more than one edge that passes; one is a fair guess, and never too low.
+        filters = hop.filters or hop.along
+        return self.estimate_passing(hop.edge.name, filters) / max(self.count(hop.edge.name), 1.0)
 
     def estimate_combinations(self, type_name: str, values: Sequence[Expr]) -> float:
         """Estimate the number of distinct combinations of values of one type, at most its number of rows."""
         count = self.count(type_name)
         combinations = 1.0
+        members = list_members(type_name)
+        if len(members) > 1:
+            # At most as many as the members have together.
+            return min(count, sum(self.estimate_combinations(member, values) for member in members))
         reader = self.context.get_reader(type_name)
         for value in values:
             statistics = None
-            if isinstance(value, Prop):
+            if isinstance(value, Prop) and reader.type.find_property(value.name) is not None:
                 statistics = load_statistics(reader.columns, value.name, value.type, self.context.budget)
             if statistics is None:
                 combinations *= count
@@ -146,6 +160,8 @@ class CostModel:
 
     def choose_edge_access(self, hop: Hop, sources: float, *, forward: bool) -> tuple[EdgeAccessMode, str]:
         """Choose how the edges of a hop are found from this number of nodes, and say why."""
+        if hop.walk is not None or hop.along or hop.through:
+            return EdgeAccessMode.CSR, "a path" if hop.walk is not None else "conditions on the way"
         mode = self.context.traversal
         if mode is not Traversal.AUTO:
             access = EdgeAccessMode.CSR if mode is Traversal.CSR else EdgeAccessMode.INDEXED
@@ -164,12 +180,15 @@ class CostModel:
         return EdgeAccessMode.INDEXED, f"{shown}, at most 1 % of the edges"
 
     def _is_indexed(self, type_name: str, column: str) -> bool:
-        indexes = self.context.get_reader(type_name).columns.list_indexes()
-        return any(index.columns[0] == column for index in indexes)
+        for member in list_members(type_name):
+            indexes = self.context.get_reader(member).columns.list_indexes()
+            if not any(index.columns[0] == column for index in indexes):
+                return False
+        return True
 
 
 def _get_end_columns(hop: Hop, *, forward: bool) -> tuple[str, ...]:
     """Return the columns of the edge table by which its edges are looked up."""
-    if hop.direction is HopDirection.BOTH:
+    if hop.direction is HopDirection.BOTH or hop.members:
         return (SRC, DST)
     return (SRC,) if (hop.direction is HopDirection.OUT) == forward else (DST,)

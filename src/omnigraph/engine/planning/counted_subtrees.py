@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from omnigraph.engine.physical_plan import REVERSED, CountedSubtree, Link, Node, SemiJoin, SubtreeDirection
+from omnigraph.engine.physical_plan import REVERSED, CountedSubtree, Link, LinkMember, Node, SemiJoin, SubtreeDirection
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, PatternGraph
-from omnigraph.query.logical_plan import Exists, Hop
+from omnigraph.query.logical_plan import Exists, Hop, HopMember
 
 # Plans a test for an expected number of combinations.
 PlanTest = Callable[[Exists, float], SemiJoin]
@@ -43,13 +43,24 @@ def build_link(
         direction=hop.direction if forward else REVERSED[hop.direction],
         low=hop.low,
         high=hop.high,
+        members=tuple(_build_member(member, forward=forward) for member in hop.members),
         each_edge=has_multiplicity and not hop.is_set,
         filters=hop.filters,
+        along=hop.along,
+        through=hop.through,
+        walk=hop.walk,
+        binds_walk=hop.walk is not None and hop.walk.variable in needed,
+        is_backward=not forward,
         edge_variable=hop.edge_variable if hop.edge_variable in needed else None,
         access=access,
         fan_out=costs.estimate_fan_out(hop, forward=forward),
         why=why,
     )
+
+
+def _build_member(member: HopMember, *, forward: bool) -> LinkMember:
+    direction = member.direction if forward else REVERSED[member.direction]
+    return LinkMember(member.edge.name, direction, member.edge.source, member.edge.target)
 
 
 class SubtreePlanner:
@@ -130,7 +141,7 @@ class SubtreePlanner:
         fan_out = costs.estimate_fan_out(hop, forward=forward)
         back_fan_out = costs.estimate_fan_out(hop, forward=not forward)
         leaf_rows, leaf_cost = self.estimate(leaf, subtrees, None, hop)
-        is_plain = not (hop.filters or hop.is_multi or self._is_filtered(leaf, subtrees, hop))
+        is_plain = not (hop.filters or hop.along or hop.is_multi or self._is_filtered(leaf, subtrees, hop))
         _, leaf_demand_cost = self.estimate(leaf, subtrees, rows * fan_out, hop)
         # Without any condition on the far end, the degree of each row is enough: no edge has to be followed.
         from_root = rows if is_plain else rows * fan_out + leaf_demand_cost

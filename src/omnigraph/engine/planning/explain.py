@@ -78,10 +78,10 @@ def _format_inner(step: Step, has_multiplicity: bool, trace: QueryProfile | None
         case Scan() | Check():
             yield from _format_node(step.node, has_multiplicity, trace)
         case Expand():
-            yield from map(format_expr, step.link.filters)
+            yield from _format_conditions(step.link)
             yield from _format_node(step.node, has_multiplicity, trace)
         case Close():
-            yield from map(format_expr, step.link.filters)
+            yield from _format_conditions(step.link)
         case Filter():
             yield from map(format_expr, step.predicates)
         case Product() | Join() | SemiJoin() | LeftJoin() | BindValue():
@@ -104,12 +104,21 @@ def _counts_inside(step: Step, has_multiplicity: bool) -> bool:
     return has_multiplicity and not isinstance(step, SemiJoin | UnionJoin)
 
 
+def _format_conditions(link: Link) -> Iterator[str]:
+    """Format the filters of a hop's edges, the conditions on its way, and the weight of its walks."""
+    yield from map(format_expr, link.filters)
+    yield from (f"along {format_expr(expr)}" for expr in link.along)
+    yield from (f"through {format_expr(expr)}" for expr in link.through)
+    if link.walk is not None and link.walk.weight is not None:
+        yield f"by {format_expr(link.walk.weight)}"
+
+
 def _format_node(node: Node, has_multiplicity: bool, trace: QueryProfile | None) -> Iterator[str]:
     """Format the filters of a node, its counted subtrees and the blocks that test it."""
     yield from map(format_expr, node.filters)
     for subtree in node.subtrees:
         yield f"{_format_subtree_title(node, subtree, has_multiplicity)}  {', '.join(_build_subtree_notes(subtree))}"
-        for line in (*map(format_expr, subtree.link.filters), *_format_node(subtree.node, has_multiplicity, trace)):
+        for line in (*_format_conditions(subtree.link), *_format_node(subtree.node, has_multiplicity, trace)):
             yield _INDENT + line
     yield from _format_steps(node.blocks, has_multiplicity, trace)
 
@@ -119,11 +128,11 @@ def _format_title(step: Step) -> str:
         case Scan():
             return f"scan {_format_variable(step.node.variable)}: {step.node.type}"
         case Expand():
-            return f"expand {_format_hop(step.source, step.link, step.node.variable)}"
+            return f"{_format_verb('expand', step.link)} {_format_hop(step.source, step.link, step.node.variable)}"
         case Check():
             return f"check {_format_variable(step.node.variable)}: {step.node.type}"
         case Close():
-            return f"close {_format_hop(step.source, step.link, step.target)}"
+            return f"{_format_verb('close', step.link)} {_format_hop(step.source, step.link, step.target)}"
         case Filter():
             return "filter"
         case Product():
@@ -184,10 +193,18 @@ def _format_variable(variable: str) -> str:
     return "$_" if variable.startswith(GENERATED_PREFIX) else f"${variable}"
 
 
+def _format_verb(verb: str, link: Link) -> str:
+    """Return the verb of a step, with the walks that it finds."""
+    if link.walk is None:
+        return verb
+    variable = f" {_format_variable(link.walk.variable)}" if link.binds_walk else ""
+    return f"{verb} {link.walk.kind.value}{variable} ="
+
+
 def _format_hop(source: str, link: Link, target: str) -> str:
     tail, head = _ARROWS[link.direction]
     variable = "" if link.edge_variable is None else f"{_format_variable(link.edge_variable)}: "
-    bounds = f"{{{link.low},{link.high}}}" if link.is_multi else ""
+    bounds = f"{{{link.low},{'*' if link.high is None else link.high}}}" if link.is_multi else ""
     return f"{_format_variable(source)} {tail}[{variable}{link.edge}{bounds}]{head} {_format_variable(target)}"
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from omnigraph.engine.physical_plan import Check, Close, Expand, Product, Scan
+from omnigraph.engine.physical_plan import Check, Close, Expand, Link, Product, Scan
 from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, build_link
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, strip_leaves
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PlanBuilder
@@ -184,7 +184,7 @@ class JoinOrderPlanner:
         number = self._context.next_number()
         node = self._subtree_planner.build_node(target, self._subtrees, builder.rows * link.fan_out)
         step = Expand(number=number, source=source, link=link, node=node, keep=(), rows=rows)
-        builder.add(step, reads={source}, binds=_drop_unnamed(target, link.edge_variable))
+        builder.add(step, reads={source}, binds=_drop_unnamed(target, link.edge_variable, _get_walk(link)))
 
     def _add_close(self, hop: Hop) -> None:
         builder = self._builder
@@ -200,7 +200,11 @@ class JoinOrderPlanner:
         )
         number = self._context.next_number()
         step = Close(number=number, source=hop.source, target=hop.target, link=link, keep=(), rows=rows)
-        builder.add(step, reads={hop.source, hop.target}, binds=_drop_unnamed(link.edge_variable))
+        builder.add(step, reads={hop.source, hop.target}, binds=_drop_unnamed(link.edge_variable, _get_walk(link)))
+
+
+def _get_walk(link: Link) -> str | None:
+    return link.walk.variable if link.walk is not None and link.binds_walk else None
 
 
 def _drop_unnamed(*variables: str | None) -> list[str]:

@@ -90,7 +90,8 @@ class PatternGraph:
             # `group_hops` omits self-loops, so a variable that is stripped as a leaf would lose this one.
             if hop.source == hop.target:
                 required.add(hop.source)
-            if hop.edge_variable in required or self.is_late(hop):
+            # Each walk is a match, so walks are listed even where only their number counts.
+            if hop.edge_variable in required or hop.walk is not None or self.is_late(hop):
                 required |= {hop.source, hop.target}
         listed = self.filters.keys() | self.outer.keys() | self.late_variables.keys()
         return required & listed

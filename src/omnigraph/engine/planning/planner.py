@@ -365,9 +365,9 @@ class _PatternPlanner:
     def _plan_either(self, block: Either, rows: float, binds: frozenset[str]) -> UnionJoin:
         number = self._context.next_number()
         bound = tuple(each.variable for each in block.variables if each.variable in binds)
-        # All variables tell matches apart, so they are compared even if nothing reads them.
+        # All variables tell matches apart, so they are compared even if nothing reads them, unless one match is enough.
         listed = tuple(each.variable for each in block.variables)
-        if self._semantics is not MatchSemantics.EVERY and not bound:
+        if self._semantics is MatchSemantics.EXISTS and not bound:
             listed = ()
         alternatives = tuple(
             self._plan_inner(block, pattern, listed, MatchSemantics.EXISTS, rows) for pattern in block.alternatives

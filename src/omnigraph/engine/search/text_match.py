@@ -20,6 +20,7 @@ from omnigraph.engine.search.fuzzy_terms import choose_max_edits
 from omnigraph.engine.search.inverted_index import InvertedIndex, build_index
 from omnigraph.engine.search.search_arguments import reserve, resolve_edits, resolve_text
 from omnigraph.engine.search.tokenizer import Check, Word, iter_with_check, tokenize
+from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.engine.value_store import evaluate_bound
 from omnigraph.query.expr import TextMatch, TextMode
 
@@ -65,6 +66,10 @@ def find_text_positions(
 
     A null text never matches, and a query without a word matches nothing.
     """
+    table = context.get_reader(type_name)
+    if isinstance(table, UnionReader):
+        matches = table.join_positions(lambda member: find_text_positions(context, match, member.type.name))
+        return matches if within is None else np.intersect1d(within, matches, assume_unique=True)
     pattern = _resolve_pattern(context, match)
     if within is not None:
         is_match = _match_rows(context, match, type_name, within, pattern)
@@ -96,6 +101,11 @@ def _match_rows(
 ) -> NDArray[np.bool_]:
     """Return whether the texts of these rows match: by the column's index, or one of few rows if there is none yet."""
     rows, column = context.get_reader(type_name), match.prop.name
+    if isinstance(rows, UnionReader):
+        is_union_match = np.zeros(len(at), np.bool_)
+        for member, indices, own in rows.split(at):
+            is_union_match[indices] = _match_rows(context, match, member.type.name, own, pattern)
+        return is_union_match
     if len(at) * _MIN_ROWS_PER_CANDIDATE < rows.size and not has_index(rows, column):
         is_match = np.zeros(len(at), np.bool_)
         index = build_index(rows.take_values(column, at, context.budget), context.budget)

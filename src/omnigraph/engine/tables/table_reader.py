@@ -1,6 +1,6 @@
 """Read one table version for a query: find rows by id, key or predicate, and fetch their values by position."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from omnigraph.engine.tables.key_predicates import find_named_ids
 from omnigraph.engine.tables.selectivity import estimate_selectivity
 from omnigraph.query.expr import Expr
 from omnigraph.query.expr_tree import split_conjuncts
+from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.arrow_buffers import fill_nulls, read_booleans
@@ -52,7 +53,8 @@ class TableReader:
         self.type = type_
         self.columns = columns
         self.table = columns.table
-        self.version = columns.version
+        # What identifies the rows in keys of the cache.
+        self.version: Hashable = columns.version
         self.size = columns.layout.size
         self.count = columns.layout.count
 
@@ -69,8 +71,17 @@ class TableReader:
         """Return whether the whole column is in memory now."""
         return self.columns.is_resident(column)
 
+    def preload(self, column: str, budget: Budget | None = None) -> None:
+        """Load a column as a whole, as it is needed soon."""
+        self.columns.load_written(column, budget)
+
     def take_values(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
-        """Return the values at these positions of live rows, in any order; positions may repeat."""
+        """Return the values at these positions of live rows, in any order; positions may repeat.
+
+        The column `@type` has the name of the type.
+        """
+        if column == TYPE_COLUMN:
+            return pa.repeat(pa.scalar(self.type.name), len(at))
         return self.columns.take_values(column, at, budget)
 
     def load_column(self, column: str, budget: Budget | None = None) -> pa.Array:

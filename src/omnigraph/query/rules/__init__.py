@@ -9,8 +9,17 @@ from dataclasses import replace
 from typing import assert_never
 
 from omnigraph.query.column_pruning import prune_columns
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, map_source
-from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
+from omnigraph.query.logical_plan import Pattern, ReadQuery, map_source
+from omnigraph.query.mutation_plan import (
+    BoundQuery,
+    Delete,
+    DriveMatch,
+    InsertEdge,
+    InsertNode,
+    MutationQuery,
+    Statement,
+    Update,
+)
 from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
 from omnigraph.query.rules.simplify import simplify, simplify_filters
@@ -51,5 +60,7 @@ def _rewrite_statement(statement: Statement) -> Statement:
             return replace(statement, where=simplify(statement.where))
         case InsertNode() | InsertEdge():
             return statement
+        case DriveMatch():
+            return replace(statement, read=rewrite_read(statement.read))
         case _:
             assert_never(statement)

@@ -1,6 +1,7 @@
 """Build the requests to one graph on a server: paths, bodies, parameters, pages, rows."""
 
 import base64
+import json
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -100,7 +101,11 @@ class GraphCalls:
         table: pa.Table = pa_ipc.open_stream(data).read_all()
         target = Target(headers.get("Omnigraph-Branch", "main"), headers.get("Omnigraph-Snapshot"))
         return Result.of_table(
-            table, commit_id=headers["Omnigraph-Commit"], target=target, query_name=headers["Omnigraph-Query"]
+            table,
+            commit_id=headers["Omnigraph-Commit"],
+            target=target,
+            query_name=headers["Omnigraph-Query"],
+            notes=tuple(json.loads(headers.get("Omnigraph-Notes", "[]"))),
         )
 
 

@@ -293,6 +293,8 @@ class ResultAnswer(msgspec.Struct, kw_only=True):
     commit_id: str
     row_count: int
     columns: list[str]
+    notes: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """What to know about the rows, such as a traversal that its upper bound cut off; only if there is something."""
     rows: list[dict[str, Any]]
 
 

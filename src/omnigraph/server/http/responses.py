@@ -1,6 +1,7 @@
 """Responses: one JSON document within limits, or a stream that is computed while it is sent."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TypeVar
@@ -44,13 +45,15 @@ def encode_result(result: Result, limits: ServerLimits) -> bytes:
     """
     if result.row_count > limits.rows:
         raise RequestLimitError.answer_too_large("rows", limits.rows)
-    head = {
+    head: dict[str, object] = {
         "query_name": result.query_name,
         "target": result.target.to_json(),
         "commit_id": result.commit_id,
         "row_count": result.row_count,
         "columns": list(result.columns),
     }
+    if result.notes:
+        head["notes"] = list(result.notes)
     # Rows are encoded batch by batch and spliced in, so that a document over the limit is never built as a whole.
     parts = [encode_json(head)[:-1] + b',"rows":[']
     size = len(parts[0])
@@ -84,7 +87,10 @@ def stream_result(result: Result, media_type: str) -> Iterator[bytes]:
 def build_result_headers(result: Result) -> dict[str, str]:
     """Return the headers of a streamed result: the fields that a JSON document has before its rows."""
     target = result.target.to_json()
+    # A header holds a single line of ASCII, and so does a JSON list.
+    notes = {"Omnigraph-Notes": json.dumps(result.notes)} if result.notes else {}
     return {
+        **notes,
         "Omnigraph-Query": result.query_name,
         "Omnigraph-Commit": result.commit_id,
         "Omnigraph-Rows": str(result.row_count),

@@ -197,7 +197,7 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
             f"; the result is cut: for more, repeat the call with offset={next_offset}"
             f' and snapshot="{result.commit_id}"'
         )
-    value = {
+    value: dict[str, object] = {
         "commit_id": result.commit_id,
         "columns": columns,
         "rows": json.loads(encode_json(rows[:row_count])),
@@ -205,7 +205,9 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
         "offset": offset,
         "next_offset": next_offset,
     }
-    return ToolResult(value=value, text="\n".join([*lines, note]))
+    if result.notes:
+        value["notes"] = list(result.notes)
+    return ToolResult(value=value, text="\n".join([*lines, note, *result.notes]))
 
 
 async def explain(caller: Caller, arguments: ExplainArguments) -> ToolResult:
@@ -325,7 +327,8 @@ async def run_mutation(
     caller: Caller, graph: Graph, source: Source, name: str | None, params: dict[str, Any], controls: WriteControls
 ) -> ToolResult:
     """Run a mutation and return its result."""
-    result = await caller.write(
+    result = await caller.service.mutate(
+        caller.request,
         partial(
             graph.mutate,
             source,
@@ -336,7 +339,7 @@ async def run_mutation(
             idempotency_key=controls.idempotency_key,
             if_commit=controls.if_commit,
             budget=caller.service.build_write_budget(controls.seconds, controls.memory_bytes),
-        )
+        ),
     )
     caller.service.record_commit(caller.request, "mutate", result.commit_id)
     return ToolResult.from_value(result.to_json())

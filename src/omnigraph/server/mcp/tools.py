@@ -79,6 +79,7 @@ class RowsOutput(msgspec.Struct, kw_only=True):
     row_count: int
     offset: int
     next_offset: int | None
+    notes: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,224 @@
+"""The edges of a hop of several edge types as adjacency lists over the positions of unions of node types."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Positions
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, build_lists
+from omnigraph.engine.physical_plan import Link, LinkMember
+from omnigraph.engine.tables.csr import build_csr, choose_position_type, collapse_parallel_edges
+from omnigraph.engine.tables.table_reader import TableReader
+from omnigraph.engine.tables.union_reader import UnionReader
+from omnigraph.query.logical_plan import HopDirection
+from omnigraph.query.union_types import list_members
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.storage.arrow_buffers import read_numbers
+
+# Memory per edge while the lists are built: both ends, the edge, and the packed key that is sorted.
+_EDGE_BYTES = 48
+
+
+@dataclass(frozen=True, slots=True)
+class _DirectedMember:
+    """The edges of a type in one direction: columns of their ends, and where their types begin in the unions."""
+
+    edge: str
+    edge_base: int
+    is_reversed: bool
+    near_base: int
+    far_base: int
+    near_type: str
+    far_type: str
+
+
+def load_union_lists(link: Link, context: ExecutionContext, *, reads_edges: bool) -> AdjacencyLists:
+    """Return the lists of every position of the near union; cached across queries by the versions of all tables."""
+    near, far = link.space
+    directed = _list_directed(link, context)
+    tables = dict.fromkeys((*list_members(near), *list_members(far), *(member.edge for member in link.members)))
+    ways = tuple((member.edge, member.direction.value) for member in link.members)
+    key = ("union lists", reads_edges, near, far, ways, *(context.get_reader(name).version for name in tables))
+
+    def build() -> AdjacencyLists:
+        return _build_union_lists(link, directed, context, reads_edges=reads_edges)
+
+    return context.cache.get_or_build(key, build, measure_lists, context.budget)
+
+
+def list_union_ends(link: Link, edges: Positions, context: ExecutionContext) -> list[tuple[Positions, Positions]]:
+    """Return the near and far ends of edges, given by ascending positions of their union, for each way to follow."""
+    pairs = []
+    looped: set[str] = set()
+    for way in _list_directed(link, context):
+        size = context.get_reader(way.edge).size
+        own = edges[np.searchsorted(edges, way.edge_base) : np.searchsorted(edges, way.edge_base + size)]
+        near, far = _read_ends(way, own - way.edge_base, context)
+        if way.edge in looped:
+            # An edge from a node to itself is the same in both directions, so it counts once.
+            is_other = near != far
+            near, far = near[is_other], far[is_other]
+        looped.add(way.edge)
+        pairs.append((near, far))
+    return pairs
+
+
+def look_up_union_lists(link: Link, sources: Positions, context: ExecutionContext) -> AdjacencyLists:
+    """Build the lists of distinct ascending positions by the indexes on the ends of the edges."""
+    numbers: list[Positions] = [_NONE]
+    targets: list[Positions] = [_NONE]
+    edges: list[Positions] = [_NONE]
+    seen: set[str] = set()
+    for way in _list_directed(link, context):
+        nodes = context.get_reader(way.near_type)
+        begin, end = np.searchsorted(sources, (way.near_base, way.near_base + nodes.size))
+        if begin < end:
+            own = sources[begin:end] - way.near_base
+            list_numbers, far, at = _look_up(way, own, context)
+            if way.edge in seen:
+                # An edge from a node to itself is the same in both directions, so it counts once.
+                is_other = sources[list_numbers + begin] != far
+                list_numbers, far, at = list_numbers[is_other], far[is_other], at[is_other]
+            numbers.append(list_numbers + begin)
+            targets.append(far)
+            edges.append(at)
+        seen.add(way.edge)
+        context.budget.check()
+    is_set = not link.reads_edges
+    all_edges = None if is_set else np.concatenate(edges)
+    return build_lists(sources, np.concatenate(numbers), np.concatenate(targets), all_edges, is_set=is_set)
+
+
+def convert_positions(at: Positions, from_name: str, to_name: str, context: ExecutionContext) -> NDArray[np.int64]:
+    """Return positions of a type or union as those of another one; -1 for rows of types that it does not have."""
+    if from_name == to_name:
+        return at.astype(np.int64, copy=False)
+    source, result = context.get_reader(from_name), np.full(len(at), -1, np.int64)
+    target = context.get_reader(to_name)
+    parts = source.split(at) if isinstance(source, UnionReader) else [(source, np.arange(len(at)), at)]
+    for member, rows, own in parts:
+        base = _find_base(target, member.type.name)
+        if base is not None:
+            result[rows] = own + base
+    return result
+
+
+def convert_lists(lists: AdjacencyLists, link: Link, context: ExecutionContext) -> AdjacencyLists:
+    """Return lists over the types of a walk as lists between the types at its ends; other nodes are left out."""
+    near, far = link.space
+    if (near, far) == (link.near, link.far):
+        return lists
+    assert lists.sources is not None  # noqa: S101 - the lists of a search have the sources that it started from
+    sources = convert_positions(lists.sources, near, link.near, context)
+    targets = convert_positions(lists.targets, far, link.far, context)
+    is_inside = targets >= 0
+    # How many targets are left before each list begins.
+    prefix = np.zeros(len(targets) + 1, np.int64)
+    np.cumsum(is_inside, out=prefix[1:])
+    return AdjacencyLists(prefix[lists.starts], targets[is_inside], None, sources)
+
+
+def measure_lists(lists: AdjacencyLists) -> int:
+    """Return the memory of adjacency lists."""
+    edges = 0 if lists.edges is None else lists.edges.nbytes
+    return int(lists.starts.nbytes + lists.targets.nbytes + edges)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _list_directed(link: Link, context: ExecutionContext) -> list[_DirectedMember]:
+    """Return the ways of a hop whose types are among those of its ends; one that goes either way is two."""
+    near, far = (context.get_reader(name) for name in link.space)
+    edges = context.get_reader(link.edge)
+    ways = []
+    for member in link.members:
+        for is_reversed in _list_reversals(member):
+            near_type, far_type = (member.source, member.target)[:: -1 if is_reversed else 1]
+            near_base, far_base = _find_base(near, near_type), _find_base(far, far_type)
+            edge_base = _find_base(edges, member.edge)
+            if near_base is not None and far_base is not None and edge_base is not None:
+                ways.append(
+                    _DirectedMember(member.edge, edge_base, is_reversed, near_base, far_base, near_type, far_type)
+                )
+    return ways
+
+
+def _list_reversals(member: LinkMember) -> tuple[bool, ...]:
+    if member.direction is HopDirection.BOTH:
+        return (False, True)
+    return (member.direction is HopDirection.IN,)
+
+
+def _find_base(reader: TableReader, type_name: str) -> int | None:
+    """Return where the positions of a type begin in those of a type or union; None if they are not part of it."""
+    if not isinstance(reader, UnionReader):
+        return 0 if reader.type.name == type_name else None
+    number = reader.find_member(type_name)
+    return None if number is None else int(reader.bases[number])
+
+
+def _read_ends(way: _DirectedMember, at: Positions | None, context: ExecutionContext) -> tuple[Positions, Positions]:
+    """Return the near and far ends of some edges of a type, or of all, as positions of the unions; -1 for no edge."""
+    topology = context.get_topology(way.edge)
+    source, target = topology.source, topology.target
+    if at is not None:
+        source, target = source[at], target[at]
+    near, far = (target, source) if way.is_reversed else (source, target)
+    is_edge = near >= 0
+    shifted_near = np.where(is_edge, near.astype(np.int64) + way.near_base, -1)
+    return shifted_near, np.where(is_edge, far.astype(np.int64) + way.far_base, -1)
+
+
+def _build_union_lists(
+    link: Link, directed: list[_DirectedMember], context: ExecutionContext, *, reads_edges: bool
+) -> AdjacencyLists:
+    near_size, far_size = (context.get_reader(name).size for name in link.space)
+    rows = sum(context.get_reader(way.edge).size for way in directed)
+    context.budget.claim(rows * _EDGE_BYTES, f"the edges of {link.edge}")
+    near_parts: list[Positions] = [_NONE]
+    far_parts: list[Positions] = [_NONE]
+    edge_parts: list[Positions] = [_NONE]
+    seen: set[str] = set()
+    for way in directed:
+        context.budget.check()
+        near, far = _read_ends(way, None, context)
+        if way.edge in seen:
+            # An edge from a node to itself is the same in both directions: it is left out of the second one.
+            near[near == far] = -1
+        seen.add(way.edge)
+        near_parts.append(near)
+        far_parts.append(far)
+        edge_parts.append(np.arange(len(near)) + way.edge_base)
+    csr = build_csr(np.concatenate(near_parts), np.concatenate(far_parts), near_size, far_size)
+    context.budget.check()
+    if reads_edges:
+        assert csr.edges is not None  # noqa: S101 - a new adjacency has all edges
+        edges = np.concatenate(edge_parts)[csr.edges]
+        lists = AdjacencyLists(csr.starts, csr.targets, edges.astype(choose_position_type(rows), copy=False))
+    else:
+        collapsed = collapse_parallel_edges(csr)
+        lists = AdjacencyLists(collapsed.starts, collapsed.targets)
+    context.budget.release(rows * _EDGE_BYTES)
+    return lists
+
+
+def _look_up(
+    way: _DirectedMember, sources: Positions, context: ExecutionContext
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Look up the edges at some nodes: the number of the node, the far end and the edge of each, in the unions."""
+    edges, nodes = context.get_reader(way.edge), context.get_reader(way.near_type)
+    near_column, far_column = (DST, SRC) if way.is_reversed else (SRC, DST)
+    ids = nodes.take_values(ID, sources, context.budget)
+    positions, ends = edges.find_matching(near_column, ids, context.budget)
+    numbers = read_numbers(pc.index_in(ends, value_set=_cast_ids(ids, ends.type))).astype(np.int64)
+    far = context.get_reader(way.far_type).find(edges.take_values(far_column, positions, context.budget))
+    return numbers, far + way.far_base, positions + way.edge_base
+
+
+def _cast_ids(ids: pa.Array, type_: pa.DataType) -> pa.Array:
+    return ids if ids.type == type_ else ids.cast(type_)

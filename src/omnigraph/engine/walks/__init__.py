@@ -1,0 +1,1 @@
+"""Find walks through a graph: all of them, the shortest ones, the cheapest ones."""

@@ -1,0 +1,117 @@
+"""What paths and conditions on the way mean, in the plainest Python: all walks are listed, and then chosen from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.query.expr import Expr, FieldRef, WalkOf
+from omnigraph.query.expr_types import ROW
+from omnigraph.query.logical_plan import Hop, HopDirection
+from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
+
+Record = Mapping[str, Any]
+# The truth of a condition in a match.
+Truth = Callable[[Expr, Mapping[str, Any]], bool | None]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk: the records of its nodes and edges, and its cost."""
+
+    nodes: tuple[Record, ...]
+    edges: tuple[Record, ...]
+    cost: float | int | None
+
+
+@dataclass(frozen=True)
+class Way:
+    """The edges and inner nodes that a hop may use."""
+
+    edges: Sequence[Record]
+    inner: frozenset[str]
+
+
+def find_way(hop: Hop, nodes: Sequence[Record], edges: Sequence[Record], is_true: Truth) -> Way:
+    """What is left of the edges and of the nodes that may be inside of a walk."""
+    return Way(
+        [edge for edge in edges if all(is_true(expr, {ROW: edge}) is True for expr in hop.along)],
+        frozenset(node["@id"] for node in nodes if all(is_true(expr, {ROW: node}) is True for expr in hop.through)),
+    )
+
+
+def list_walks(
+    hop: Hop, way: Way, nodes: Sequence[Record], weigh: Callable[[Record], float | int]
+) -> dict[tuple[str, str], list[Walk]]:
+    """The walks that a path is bound to, by the ids of its ends."""
+    walk = hop.walk
+    assert walk is not None
+    by_node = {node["@id"]: node for node in nodes}
+    by_edge = {edge["@id"]: edge for edge in way.edges}
+    model = [_to_model(edge, hop.direction, weigh) for edge in way.edges]
+    # The shortest and cheapest walks visit no node twice but the start, so that they have no more edges than nodes.
+    longest = len(by_node) if walk.kind.value != "path" or hop.high is None else hop.high
+    found: dict[tuple[str, str], list[ModelWalk]] = {}
+    for start in by_node:
+        is_undirected = hop.direction is HopDirection.BOTH
+        walks = iter_walks(
+            model, start, longest, is_undirected=is_undirected, may_be_inner=lambda node: node in way.inner
+        )
+        for each in walks:
+            found.setdefault((start, each.nodes[-1]), []).append(each)
+    has_cost = walk.weight is not None
+    return {
+        pair: [
+            Walk(
+                tuple(by_node[node] for node in each.nodes),
+                tuple(by_edge[edge] for edge in each.edges),
+                each.cost if has_cost else None,
+            )
+            for each in choose_walks(walk.kind.value, walks, hop.low, hop.high)
+        ]
+        for pair, walks in found.items()
+    }
+
+
+def _to_model(edge: Record, direction: HopDirection, weigh: Callable[[Record], float | int]) -> ModelEdge:
+    ends = (edge["@src"], edge["@dst"])
+    source, target = ends[::-1] if direction is HopDirection.IN else ends
+    return ModelEdge(edge["@id"], source, target, weigh(edge))
+
+
+def read_walk(walk: Walk | None, expr: FieldRef) -> Any:
+    """A part of a walk; null if an optional block has left it out."""
+    if walk is None:
+        return None
+    match expr.name:
+        case "length":
+            return len(walk.edges)
+        case "cost":
+            return walk.cost
+        case "key":
+            ids = [[record["@id"] for record in records] for records in (walk.nodes, walk.edges)]
+            return "\0".join("\1".join(part) for part in ids)
+        case "nodes":
+            return [show_record(node) for node in walk.nodes]
+        case _:
+            return [show_record(edge) for edge in walk.edges]
+
+
+def show_walk(walk: Walk | None) -> dict[str, Any] | None:
+    """A walk as a result shows it."""
+    if walk is None:
+        return None
+    return {
+        "nodes": [show_record(node) for node in walk.nodes],
+        "edges": [show_record(edge) for edge in walk.edges],
+    }
+
+
+def show_record(record: Record) -> dict[str, Any]:
+    """A node or edge as a result shows it; for records without blobs, vectors and times."""
+    ids = {name: record[f"@{name}"] for name in ("id", "src", "dst") if f"@{name}" in record}
+    return ids | {name: value for name, value in record.items() if not name.startswith("@")}
+
+
+def is_walk(expr: Expr) -> bool:
+    """Whether an expression is a whole walk."""
+    return isinstance(expr.type, WalkOf)
