@@ -209,7 +209,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_composed(expr, values, inputs, log)
         case Entity() if isinstance(values, EntitySource):
             return values.read_positions(expr.variable)
-        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+        case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
             return values.read_result(expr)
         case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
             return values.read_search_value(expr)
