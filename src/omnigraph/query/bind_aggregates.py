@@ -26,9 +26,10 @@ from omnigraph.query.expr import (
     is_foldable,
     is_whole,
 )
+from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.query.functions import CallContext, Function
 from omnigraph.query.logical_plan import build_identity
-from omnigraph.query.walk_plan import WALK_KEY, WALK_LENGTH, read_part
+from omnigraph.query.walk_plan import read_part
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, is_numeric, is_scalar
 
