@@ -1,99 +1,228 @@
-"""Measure concurrent small writes: commits per second of several threads of one process, and the CPU time of each.
+"""Measure concurrent small writes: commits per second of one and of 64 writers, their latency, CPU time and conflicts.
 
-Three kinds: inserts of different keys, updates of different rows, and increments of one counter row. Absolute numbers
-depend on the machine; compare the columns of one run. A lone thread is the yardstick: it commits without waiting.
+Three kinds: inserts of different keys, updates of different rows, and increments of one counter row, which must be as
+high in the end as the number of increments. Three ways: threads that share a handle on a local disk, clients of a
+server on a local disk, and threads on an object store that takes 30 ms for each request. Absolute numbers depend on the
+machine; compare the lines of one run. A lone writer is the yardstick: it commits without waiting.
+
+The object store is the S3 server of the tests, in a process of its own, so run it with `PYTHONPATH=tests`; `make bench`
+does. `--ways` and `--seconds` choose less; other arguments are numbers of writers.
 """
 
+import argparse
+import json
+import multiprocessing
 import os
+import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-from omnigraph.commit.conflict import ConflictError
-from omnigraph.graph import Graph
-from omnigraph.lang.source import Source
+import omnigraph as og
+from omnigraph.config.tokens import format_token_entry
 from omnigraph.options import Options
 from omnigraph.runtime import Runtime
+from s3_server import fresh_uri, s3_server
 
-THREADS = (1, 8, 64)
+WRITERS = (1, 64)
 # Long enough for several groups of 64 on a slow disk.
 SECONDS = 6.0
 ROWS = 512
+LATENCY_SECONDS = 0.03
 SCHEMA = "node Item { name: String @key  n: I64 }\n"
-ADD = Source("query add($name: String) { insert Item { name: $name, n: 0 } }", "add.gq")
-SET = Source("query assign($name: String, $n: I64) { update Item set { n: $n } where name = $name }", "set.gq")
+ADD = "query add($name: String) { insert Item { name: $name, n: 0 } }"
+SET = "query assign($name: String, $n: I64) { update Item set { n: $n } where name = $name }"
+INCREMENT = "query increment($name: String) { update Item set { n: n + 1 } where name = $name }"
+READ = "query read($name: String) { match { $i: Item { name: $name } } return { $i.n as n } }"
+COUNTER = "row-0"
+TOKEN = f"og_bench_{'x' * 40}"
+# One actor may have 16 writes in progress unless the settings say otherwise.
+SETTINGS = """[server]
+bind = "127.0.0.1:0"
+tokens = "tokens.toml"
+
+[limits]
+writes_per_actor = 64
+
+[graphs.bench]
+uri = "graph"
+"""
+
+# Runs a mutation by its text and parameters.
+Mutate = Callable[[str, dict[str, object]], object]
 
 
-def build_insert(graph: Graph, numbers: Iterator[int]) -> Callable[[int], object]:
-    """Return a write that inserts a row with a new key."""
-    return lambda _: graph.mutate(ADD, params={"name": f"new-{next(numbers)}"}, actor="bench")
+@dataclass
+class Writers:
+    """What the writers of one measurement have seen."""
+
+    seconds: list[float] = field(default_factory=list)
+    conflicts: int = 0
+
+    def run(self, write: Callable[[int], object], writers: int, seconds: float) -> float:
+        """Run a write in several threads for some seconds; return the time until the last has ended."""
+        start = time.monotonic()
+        lock = threading.Lock()
+
+        def work(number: int) -> None:
+            while time.monotonic() - start < seconds:
+                begun = time.monotonic()
+                try:
+                    write(number)
+                except og.ConflictError:
+                    with lock:
+                        self.conflicts += 1
+                else:
+                    with lock:
+                        self.seconds.append(time.monotonic() - begun)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.monotonic() - start
 
 
-def build_update(graph: Graph, numbers: Iterator[int]) -> Callable[[int], object]:
-    """Return a write that updates a row of its own thread."""
-    return lambda thread: graph.mutate(SET, params={"name": f"row-{thread}", "n": next(numbers)}, actor="bench")
+def create_graph(uri: str, options: Options) -> og.Graph:
+    """Create a graph with some rows to update."""
+    graph = og.create_graph(uri, SCHEMA, runtime=Runtime(options=options))
+    graph.load([{"type": "Item", "data": {"name": f"row-{n}", "n": 0}} for n in range(ROWS)], mode="append")
+    return graph
 
 
-def build_counter(graph: Graph, numbers: Iterator[int]) -> Callable[[int], object]:
-    """Return a write that updates the one row that all threads update."""
-    return lambda _: graph.mutate(SET, params={"name": "row-0", "n": next(numbers)}, actor="bench")
+@contextmanager
+def open_threads() -> Iterator[tuple[Mutate, Callable[[], int]]]:
+    """Open a graph on a local disk, which all threads share."""
+    # Maintenance after the last write may still create files.
+    with tempfile.TemporaryDirectory(prefix="omnigraph-bench-", ignore_cleanup_errors=True) as directory:
+        graph = create_graph(str(Path(directory) / "graph"), Options())
+        yield lambda text, params: graph.mutate(text, params=params), lambda: read_counter(graph)
 
 
-def run_threads(write: Callable[[int], object], threads: int, seconds: float) -> tuple[int, int]:
-    """Run a write in several threads for some seconds; return the numbers of commits and of conflicts."""
-    commits = [0] * threads
-    conflicts = [0] * threads
-    deadline = time.monotonic() + seconds
-
-    def work(thread: int) -> None:
-        while time.monotonic() < deadline:
-            try:
-                write(thread)
-            except ConflictError:
-                conflicts[thread] += 1
-            else:
-                commits[thread] += 1
-
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return sum(commits), sum(conflicts)
+def read_counter(graph: "og.Graph | og.RemoteGraph") -> int:
+    """Return the value of the counter row."""
+    return int(graph.query(READ, params={"name": COUNTER}).rows()[0]["n"])
 
 
-def measure(name: str, build: Callable[[Graph, Iterator[int]], Callable[[int], object]], threads: int) -> str:
-    """Measure one kind of write on a new graph; return the line to print."""
-    with tempfile.TemporaryDirectory() as directory:
-        # Automatic maintenance would be measured too.
-        runtime = Runtime(options=Options())
-        graph = Graph.create(str(Path(directory) / "graph"), Source(SCHEMA, "bench.pg"), actor="bench", runtime=runtime)
-        records = "\n".join(f'{{"type":"Item","data":{{"name":"row-{n}","n":0}}}}' for n in range(ROWS))
-        (Path(directory) / "rows.jsonl").write_text(records)
-        graph.load(Path(directory) / "rows.jsonl", mode="append", actor="bench")
-        write = build(graph, count())
-        write(0)
-        cpu, start = time.process_time(), time.monotonic()
-        commits, conflicts = run_threads(write, threads, SECONDS)
-        cpu, elapsed = time.process_time() - cpu, time.monotonic() - start
-    return (
-        f"{name:<28}{threads:>8}{commits / elapsed:>12.1f}{1000 * cpu / max(commits, 1):>14.1f}"
-        f"{100 * conflicts / max(commits + conflicts, 1):>12.1f}"
-    )
+def serve_store(connection: Connection) -> None:
+    """Run the object store in this process until the other end is closed."""
+    with s3_server(LATENCY_SECONDS) as options:
+        connection.send(options)
+        connection.recv()
+
+
+@contextmanager
+def open_slow_store() -> Iterator[tuple[Mutate, Callable[[], int]]]:
+    """Open a graph on an object store with a delay, which all threads share."""
+    own, other = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve_store, args=(other,), daemon=True)
+    process.start()
+    try:
+        graph = create_graph(fresh_uri(), Options(storage=own.recv()))
+        yield lambda text, params: graph.mutate(text, params=params), lambda: read_counter(graph)
+    finally:
+        own.send(None)
+        process.join()
+
+
+@contextmanager
+def open_server() -> Iterator[tuple[Mutate, Callable[[], int]]]:
+    """Serve a graph on a local disk, with a connection for each thread."""
+    with (
+        tempfile.TemporaryDirectory(prefix="omnigraph-bench-", ignore_cleanup_errors=True) as directory,
+        ExitStack() as opened,
+    ):
+        home = Path(directory)
+        create_graph(str(home / "graph"), Options()).close()
+        (home / "tokens.toml").write_text(format_token_entry("bench", TOKEN, ["admins"]), encoding="utf-8")
+        (home / "omnigraph.toml").write_text(SETTINGS, encoding="utf-8")
+        log = home / "server.log"
+        command = [sys.executable, "-m", "omnigraph", "serve", "--config", str(home / "omnigraph.toml")]
+        with log.open("w", encoding="utf-8") as errors:
+            server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        opened.callback(server.wait)
+        opened.callback(server.terminate)
+        address = wait_for_address(server, log)
+        local = threading.local()
+
+        def connect() -> og.RemoteGraph:
+            if not hasattr(local, "graph"):
+                local.graph = og.connect(address, TOKEN, graph="bench")
+            graph: og.RemoteGraph = local.graph
+            return graph
+
+        yield lambda text, params: connect().mutate(text, params=params), lambda: read_counter(connect())
+
+
+def wait_for_address(server: "subprocess.Popen[bytes]", log: Path) -> str:
+    """Return the address that a server reports in its log."""
+    while server.poll() is None:
+        for line in log.read_text(encoding="utf-8").splitlines():
+            if '"serving"' in line:
+                return str(json.loads(line)["address"])
+        time.sleep(0.05)
+    raise SystemExit(log.read_text(encoding="utf-8"))
+
+
+def build_writes(mutate: Mutate) -> dict[str, Callable[[int], object]]:
+    """Return the kinds of writes by name; each takes the number of its writer."""
+    numbers = count()
+    return {
+        "inserts": lambda _: mutate(ADD, {"name": f"new-{next(numbers)}"}),
+        "updates of different rows": lambda writer: mutate(SET, {"name": f"row-{writer + 1}", "n": next(numbers)}),
+        "increments of one row": lambda _: mutate(INCREMENT, {"name": COUNTER}),
+    }
+
+
+def measure(way: str, writers: int, seconds: float, alone: dict[str, float]) -> None:
+    """Print a line for each kind of write, on a new graph."""
+    with WAYS[way]() as (mutate, read):
+        for name, write in build_writes(mutate).items():
+            write(0)
+            before = read()
+            seen = Writers()
+            cpu = time.process_time()
+            elapsed = seen.run(write, writers, seconds)
+            cpu = time.process_time() - cpu
+            commits = len(seen.seconds)
+            rate = commits / elapsed
+            alone.setdefault(name, rate)
+            p99 = statistics.quantiles(seen.seconds, n=100)[-1] if commits > 1 else elapsed
+            conflicts = 100 * seen.conflicts / max(commits + seen.conflicts, 1)
+            print(
+                f"{way:<14}{name:<27}{writers:>8}{rate:>11.1f}{rate / alone[name]:>9.2f}"
+                f"{1000 * cpu / max(commits, 1):>10.1f}{1000 * p99:>10.0f}{conflicts:>11.1f}",
+                flush=True,
+            )
+            if name == "increments of one row" and read() - before != commits:
+                raise SystemExit(f"the counter grew by {read() - before}, after {commits} increments")
+
+
+WAYS = {"threads": open_threads, "HTTP clients": open_server, "S3, 30 ms": open_slow_store}
 
 
 def main() -> None:
-    """Print a line for each kind of write and number of threads."""
-    print(f"{os.cpu_count()} cores")
-    print(f"{'':<28}{'threads':>8}{'commits/s':>12}{'CPU ms each':>14}{'conflict %':>12}")
-    kinds = {"inserts": build_insert, "updates of different rows": build_update, "updates of one row": build_counter}
-    for name, build in kinds.items():
-        for threads in [int(text) for text in sys.argv[1:]] or THREADS:
-            print(measure(name, build, threads), flush=True)
+    """Print a line for each way, kind of write and number of writers."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("writers", nargs="*", type=int, default=WRITERS)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    arguments = parser.parse_args()
+    print(f"{os.cpu_count()} cores; CPU of a server is not counted")
+    print(f"{'':<41}{'writers':>8}{'commits/s':>11}{'x first':>9}{'CPU ms':>10}{'p99 ms':>10}{'conflict %':>11}")
+    for way in arguments.ways:
+        alone: dict[str, float] = {}
+        for writers in arguments.writers:
+            measure(way, writers, arguments.seconds, alone)
 
 
 if __name__ == "__main__":

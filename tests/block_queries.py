@@ -1,11 +1,12 @@
 """Blocks of random reads, as text: tests, optional blocks, values, alternatives and abbreviations."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from read_worlds import BY_NAME, TAME, TypeSpec
+from read_worlds import TAME, TypeSpec
 
 
 class ScopeLike(Protocol):
@@ -193,10 +194,4 @@ class Blocks:
 
 
 def _rename(clause: str, name: str, other: str) -> str:
-    words = clause.replace(f"{name}.", f"{other}.").replace(f"{name}:", f"{other}:").split(" ")
-    return " ".join(other if word == name else word for word in words)
-
-
-def is_scalar(name: str) -> bool:
-    """Whether a property has an order."""
-    return BY_NAME[name].is_scalar
+    return re.sub(re.escape(name) + r"\b", other, clause)

@@ -10,6 +10,7 @@ import math
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.options import Traversal
 from omnigraph.query.bind import bind_file
-from omnigraph.query.expr import ArrayOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, ExprType, NodeRef, RecordOf
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
-from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf
+from omnigraph.schema.types import ListOf, Scalar, VectorOf
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, derive_id, format_key, from_json, to_json
 from read_seeding import Named, append, new_graph
 from reference_reader import PlainGraph, Record, SumOverflowError, answer
@@ -179,28 +180,56 @@ def _reference(query: ReadQuery, plain: PlainGraph, expected: Answer) -> _Found 
         return None
     types = [column.value.type for column in query.output]
     rows = [
-        [
-            value if isinstance(value, dict) or isinstance(type_, ArrayOf) else _json(type_, value)
-            for type_, value in zip(types, row, strict=True)
-        ]  # type: ignore[arg-type]  # whole nodes and edges are dicts
+        [value if _is_entity(type_) else _json(type_, value) for type_, value in zip(types, row, strict=True)]
         for row in found.rows
     ]
     entities = {place: column.value for place, column in enumerate(query.output) if hasattr(column.value, "fields")}
     for row in rows:
         for place, entity in entities.items():
             kinds = {prop.name: prop.type for prop in entity.fields}
+            if row[place] is None:
+                continue  # of an optional block without a match
             row[place] = {name: _json(kinds.get(name, Scalar.STRING), value) for name, value in row[place].items()}
     return _Found(found.columns, tuple(rows))
 
 
-def _json(type_: ValueType, value: Any) -> Any:
+def _is_entity(type_: ExprType) -> bool:
+    return isinstance(type_, NodeRef | EdgeRef)
+
+
+def _json(type_: Any, value: Any) -> Any:
     """A value as a result's JSON has it: an integer that JSON's readers may spoil is a string."""
+    if value is None:
+        return None
+    if isinstance(type_, RecordOf):
+        return {name: _json(field, value[name]) for name, field in type_.fields}
+    if isinstance(type_, ArrayOf):
+        return [_json(type_.element, item) for item in value]
+    if _is_entity(type_):
+        return {name: _json(_guess_type(item), item) for name, item in value.items()}
     if isinstance(value, tuple | list) and isinstance(type_, ListOf | VectorOf):
         element = type_.element if isinstance(type_, ListOf) else Scalar.F32
         return [_json(element, item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT_IN_JSON:
         return str(value)
     return to_json(type_, value)
+
+
+def _guess_type(value: Any) -> Any:
+    """A type whose values look like this: what a property of an object inside a list was declared as is not at hand."""
+    match value:
+        case tuple() | list():
+            return ListOf(_guess_type(value[0]) if value else Scalar.STRING)
+        case datetime():
+            return Scalar.DATETIME
+        case date():
+            return Scalar.DATE
+        case bool():
+            return Scalar.BOOL
+        case float():
+            return Scalar.F64
+        case _:
+            return Scalar.I64 if isinstance(value, int) else Scalar.STRING
 
 
 # --- comparing -------------------------------------------------------------------------------------

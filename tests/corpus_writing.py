@@ -239,6 +239,10 @@ class _Run:
 
 def _of_mutation(result: og.MutationResult) -> _Outcome:
     counts: dict[str, object] = {"nodes": result.affected_nodes, "edges": result.affected_edges}
+    counts |= {"existing_nodes": result.existing_nodes or 0, "existing_edges": result.existing_edges or 0}
+    if result.rows is not None:
+        # The order of returned rows is not promised.
+        counts["rows"] = sorted(result.rows, key=json.dumps)
     return _Outcome(counts=_without_zeros(counts), commit_id=result.commit_id)
 
 

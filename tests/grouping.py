@@ -19,8 +19,8 @@ from worlds import rows
 Call = Callable[[], Any]
 
 
-def grouped(session: Session, calls: Sequence[Call]) -> list[Any]:
-    """What each call returns or raises, when all wait for one turn, in this order."""
+def grouped(session: Session, calls: Sequence[Call], before: Call = lambda: None) -> list[Any]:
+    """What each call returns or raises, when all wait for one turn, in this order; `before` is called ahead of it."""
     outcomes: list[Any] = [None] * len(calls)
     threads: list[threading.Thread] = []
     queue = get_queue(session.log)
@@ -37,6 +37,7 @@ def grouped(session: Session, calls: Sequence[Call]) -> list[Any]:
             threads[-1].start()
             while len(queue._waiting) <= number and threads[-1].is_alive():
                 time.sleep(0.001)
+        before()
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive(), "a writer waits for ever"

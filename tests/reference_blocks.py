@@ -5,7 +5,8 @@ from typing import Any, Protocol, TypeAlias
 
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import Aggregate, Expr, ParamRef
-from omnigraph.query.logical_plan import Either, Exists, OptionalMatch, Pattern, ValueBlock
+from omnigraph.query.logical_plan import Each, Either, Exists, OptionalMatch, Pattern, ValueBlock
+from reference_values import elements
 
 Match: TypeAlias = Mapping[str, Any]
 Condition: TypeAlias = tuple[set[str], Callable[[Match], bool]]
@@ -27,17 +28,28 @@ class Reader(Protocol):
 
 def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[Condition]) -> Iterator[Match]:
     """The rows that a match of the nodes and hops becomes by the blocks: alternatives first, optional blocks last."""
-    rows = _settle(reader, pattern, [dict(match)], conditions)
+    rows = _unnest(reader, pattern, _settle(reader, pattern, [dict(match)], conditions), conditions)
     for block in pattern.blocks:
         if isinstance(block, Either):
             rows = [{**row, **found} for row in rows for found in _choose(reader, block, row)]
-            rows = _settle(reader, pattern, rows, conditions)
+            rows = _unnest(reader, pattern, _settle(reader, pattern, rows, conditions), conditions)
     rows = _settle(reader, pattern, reader.add_walks(pattern, rows), conditions)
     for block in pattern.blocks:
         if isinstance(block, OptionalMatch):
             rows = [{**row, **found} for row in rows for found in _try(reader, block, row)]
-            rows = _settle(reader, pattern, rows, conditions)
+            rows = _unnest(reader, pattern, _settle(reader, pattern, rows, conditions), conditions)
     yield from rows
+
+
+def _unnest(
+    reader: Reader, pattern: Pattern, rows: list[dict[str, Any]], conditions: list[Condition]
+) -> list[dict[str, Any]]:
+    """The rows with the elements of all lists that are known by now, one row for each."""
+    lists = [block for block in pattern.blocks if isinstance(block, Each)]
+    while ready := next((b for b in lists if rows and b.variable not in rows[0] and _knows(rows[0], b)), None):
+        rows = [{**row, **found} for row in rows for found in elements(reader, ready, row)]
+        rows = _settle(reader, pattern, rows, conditions)
+    return rows
 
 
 def _settle(
@@ -58,7 +70,7 @@ def _settle(
     return kept
 
 
-def _knows(row: Match, block: Exists | ValueBlock) -> bool:
+def _knows(row: Match, block: Exists | ValueBlock | Each) -> bool:
     return all(shared.variable in row for shared in block.shared)
 
 

@@ -23,6 +23,7 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     EntityType,
@@ -39,21 +40,25 @@ from omnigraph.query.expr import (
     Or,
     ParamRef,
     Prop,
+    RecordExpr,
+    RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
     WalkOf,
 )
 from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
-from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 from reference_unions import follows_members, is_within, union_records
+from reference_values import evaluate
 from reference_walks import Walk, Way, find_way, is_walk, list_walks, read_walk, show_walk
 
 T = TypeVar("T")
@@ -332,8 +337,8 @@ class _Reader:
                 edits = None if expr.edits is None else self.value(expr.edits, match)
                 found = lambda text, query: text_matches(expr.mode, text, query, edits)  # noqa: E731 - as above
                 return self._of_both(found, expr.prop, expr.query, match)
-            case Nearest() | Bm25():
-                return self._score(expr).get(match[expr.prop.variable]["@id"])
+            case Nearest() | Bm25() | Distance() | Snippet() | FieldRef() | RecordsParam():
+                return evaluate(self, expr, match)
             case Rrf():
                 return self._score(expr).get(match[expr.first.prop.variable]["@id"])
             case Computed():
@@ -349,6 +354,8 @@ class _Reader:
                     if self.condition(condition, match) is True:
                         return self.value(value, match)
                 return self.value(expr.otherwise, match)
+            case RecordExpr():
+                return {name: self.value(item, match) for name, item in expr.items}
             case Aggregate():
                 return match[_GROUP][expr]
 
@@ -365,7 +372,7 @@ class _Reader:
 
     # --- ranks -------------------------------------------------------------------------------------
 
-    def _score(self, expr: Nearest | Bm25 | Rrf) -> dict[str, float]:
+    def _score(self, expr: Rrf) -> dict[str, float]:
         if expr not in self.scores:
             self.scores[expr] = self.rank(expr, list(self.matches(self.query.pattern, {})))
         return self.scores[expr]

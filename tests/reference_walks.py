@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.query.expr import Expr, FieldRef, WalkOf
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import Hop, HopDirection
-from omnigraph.query.mutation_plan import ROW
 from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 Record = Mapping[str, Any]

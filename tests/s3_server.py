@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from io import BytesIO
@@ -23,13 +24,13 @@ _numbers = count(1)
 
 
 @contextmanager
-def s3_server() -> Iterator[dict[str, str]]:
-    """A running server with one bucket; yields the storage options that reach it.
+def s3_server(latency_seconds: float = 0.0) -> Iterator[dict[str, str]]:
+    """A running server with one bucket; yields the storage options that reach it. Each request waits for so long.
 
     It serves S3 and nothing else: moto's own server looks for the service of each request in hundreds of directories.
     """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    app = one_at_a_time(create_backend_app("s3"))
+    app = one_at_a_time(create_backend_app("s3"), latency_seconds)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -43,13 +44,14 @@ def s3_server() -> Iterator[dict[str, str]]:
         thread.join()
 
 
-def one_at_a_time(app: "WSGIApplication") -> "WSGIApplication":
+def one_at_a_time(app: "WSGIApplication", latency_seconds: float) -> "WSGIApplication":
     """The app for threads: moto itself lets two requests pass `If-None-Match` for one key, which S3 never does."""
     working = threading.Lock()
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         # Whoever sends slowly, or dies while sending, keeps nobody waiting.
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        time.sleep(latency_seconds)
         with working:
             return app({**environ, "wsgi.input": BytesIO(body)}, start_response)
 

@@ -403,6 +403,17 @@ class QueryError(OmnigraphError):
         return f"`{expression}` is null in a row, but `{property}` is required: give another value with `coalesce`"
 
     @variant
+    def two_values(self, property: str, row: str, first: str, second: str, more: str) -> str:
+        """Report that rows of a match would set a property of one row to different values."""
+        help_ = "aggregate the values in a stage before, so that there is one"
+        return f"{property} of {row} would get two values, {first} and {second}{more}: {help_}"
+
+    @variant
+    def write_of_deleted(self, type: str, rows: str) -> str:
+        """Report that a statement writes rows that a delete after the same match has removed."""
+        return f"{type} {rows}: a statement writes what another one after the same `match` deletes"
+
+    @variant
     def bad_pattern(self, pattern: str, reason: str) -> str:
         """Report that a parameter that is a regular expression can't be compiled."""
         return f"`{pattern}` is not a regular expression: {reason}"

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from grouping import grouped, increment
+from omnigraph.commit import group_commit
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.commit_queue import CommitQueue, get_queue
@@ -339,6 +340,48 @@ def test_groups_are_cut_where_the_journal_is_sealed(tmp_path: Path) -> None:
     assert len(opened.head().snapshot.manifest.commits) <= 4
     assert opened.head().table.sealed_count > 1
     assert len({commit.manifest_version for commit in commits}) == 6
+
+
+def test_a_group_whose_writes_are_run_again_for_long_is_cut(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "MAX_PLACING_SECONDS", 0.0)
+
+    # These are placed at once, since their versions were created together.
+    together = grouped(world, [put(world, f"n{number}") for number in range(3)])
+    commits = grouped(world, [lambda: increment(world)] * 3)
+
+    assert len({commit.manifest_version for commit in together}) == 1
+    assert len({commit.manifest_version for commit in commits}) == 3
+    assert state(reopened(world))["node:A"]["a"] == 4
+
+
+def test_a_write_that_publishes_alone_waits_for_the_group_that_is_placed(world: Session) -> None:
+    sent: list[str] = []
+
+    class Noting:
+        def reach(self, point: str) -> None:
+            if point == "publish.head_written":
+                sent.append(threading.current_thread().name)
+
+    other = reopened(world)
+    other.store.runtime = Runtime(options=FAST, faults=Noting())
+    flushed = threading.Event()
+    hooked(world, Hook("publish.flushed", flushed.set))
+    overwrite = TableWrite(table_key="node:B", overwrite=rows({"z": 1}))
+
+    def load() -> None:
+        write_tables(world, [overwrite], operation="load", actor="x")
+
+    loading = threading.Thread(target=load)
+    with get_queue(world.log).hold():
+        loading.start()
+        assert flushed.wait(60)
+        # The turn is this thread's: its own writes go on, and that of the other thread waits.
+        put(other, "n")()
+        assert sent == [threading.current_thread().name]
+        assert loading.is_alive()
+    loading.join()
+
+    assert [commit.operation for commit in history(reopened(world))[-2:]] == ["w", "load"]
 
 
 def test_a_write_that_publishes_alone_takes_a_turn_after_a_lost_swap(world: Session) -> None:

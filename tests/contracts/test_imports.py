@@ -22,7 +22,16 @@ DOORS = ("omnigraph.cli", "omnigraph.server", "omnigraph.spark")
 MEANING = ("omnigraph.lang", "omnigraph.schema", "omnigraph.query")
 
 ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
-    "omnigraph.storage.versions": ("omnigraph.commit.publisher", "omnigraph.commit.version_builder"),
+    "omnigraph.storage.versions": (
+        "omnigraph.commit.publisher",
+        "omnigraph.commit.version_builder",
+        "omnigraph.storage.version_stack",
+    ),
+    "omnigraph.storage.version_stack": (
+        "omnigraph.commit.commit_plan",
+        "omnigraph.commit.group_stack",
+        "omnigraph.commit.version_builder",
+    ),
     "omnigraph.storage.cas_table": (  # swaps one of two tables: the manifest and the recovery log
         "omnigraph.commit.manifest_log",
         "omnigraph.commit.recovery_log",

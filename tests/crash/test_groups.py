@@ -15,6 +15,7 @@ POINTS = (
     "publish.staged",
     "publish.staged@4",
     "group.led",
+    "group.prepared",
     "group.placed",
     "group.placed@3",
     "publish.applied",

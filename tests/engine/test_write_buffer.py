@@ -12,7 +12,7 @@ from omnigraph.engine.view import View
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Compare, Const, Expr, Op, Prop
-from omnigraph.query.mutation_plan import ROW
+from omnigraph.query.expr_types import ROW
 from omnigraph.schema.types import Scalar
 
 INPUTS = QueryInputs({}, datetime(2026, 1, 2, tzinfo=UTC))

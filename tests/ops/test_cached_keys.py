@@ -1,10 +1,13 @@
 """Cached keys change what a write costs, and nothing else: with, without and with little room, all writes end alike."""
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -212,6 +215,32 @@ def test_a_handle_reads_no_file_twice_and_none_that_it_wrote(tmp_path: Path, mon
 
     insert(graph, "e")
     assert reads == [7, 2], "those that the other handle has written"
+
+
+def test_threads_that_write_at_the_same_time_keep_the_keys_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the keys of one of two files were lost, every later writer would read that file again."""
+    graph = open_graph(tmp_path)
+    insert(graph, "a")
+    insert(graph, "b")
+    reads = count_reads(monkeypatch)
+    add = key_cache._FileKeys.add
+
+    def add_slowly(*args: Any) -> key_cache._FileKeys:
+        time.sleep(0.002)
+        return add(*args)
+
+    monkeypatch.setattr(key_cache._FileKeys, "add", add_slowly)
+    threads = [threading.Thread(target=insert, args=(graph, f"n{number}")) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    insert(graph, "last")
+
+    assert reads == []
+    compare_lookups(graph)
 
 
 def test_branches_share_the_keys_of_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

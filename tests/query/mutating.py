@@ -3,7 +3,7 @@
 from omnigraph.lang.diagnostics import StageResult
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
-from omnigraph.query.bind_mutation import bind_mutation
+from omnigraph.query.bind import bind_query
 from omnigraph.query.mutation_plan import MutationQuery
 from schema_making import catalog_from
 
@@ -30,7 +30,9 @@ def checked(text: str, params: str = "", annotations: str = "") -> StageResult[M
     """What binding makes of the statements of one query."""
     source = Source(f"query q({params}) {annotations} {{ {text} }}")
     (query,) = parse_queries(source).require(source).queries
-    return bind_mutation(query, CATALOG)
+    result = bind_query(query, CATALOG)
+    assert result.value is None or isinstance(result.value, MutationQuery)
+    return StageResult(result.value, result.diagnostics)
 
 
 def bound(text: str, params: str = "") -> MutationQuery:

@@ -4,7 +4,8 @@ from omnigraph.lang.diagnostics import Diagnostic, StageResult
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
-from omnigraph.query.logical_plan import BoundQuery, ReadQuery
+from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.mutation_plan import BoundQuery
 from schema_making import catalog_from
 
 CATALOG = catalog_from("""

@@ -243,7 +243,10 @@ def test_a_value_that_does_not_fit_its_braces_is_marked_alone(filter_: str, mark
     "text, expected",
     [
         ("count($p) > 3", [("T8", "count($p)")]),
-        ('nearest($p.face, "x") < 0.5', [("T18", 'nearest($p.face, "x")')]),
+        (
+            'rrf(nearest($p.face, "x"), bm25($p.name, "x")) < 0.5',
+            [("T18", 'rrf(nearest($p.face, "x"), bm25($p.name, "x"))')],
+        ),
         ("lowr($p.name) = 3", [("Q000", "lowr")]),
         ("$_.age > 3", [("T6", "$_")]),
         ("$t.name = 3", [("T6", "$t")]),

@@ -6,7 +6,8 @@ from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_values import can_store
 from omnigraph.query.expr import And, Compare, Const, EdgeRef, Identity, MetaColumn, NodeRef, Now, Op, ParamRef, Prop
-from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, Update
+from omnigraph.query.expr_types import ROW
+from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, Update
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from query.mutating import bound, checked, codes

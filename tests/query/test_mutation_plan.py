@@ -4,7 +4,8 @@ import pytest
 
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import Compare, Const, EdgeRef, NodeRef, Op, Parameter, ParamRef, Prop
-from omnigraph.query.mutation_plan import ROW, Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
+from omnigraph.query.expr_types import ROW
+from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
 from omnigraph.schema.types import Scalar
 
 HERE = Span(0, 0)

@@ -3,18 +3,24 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.types import Message
 
+from omnigraph.commit.commit_queue import get_queue
 from omnigraph.config.server import ServerLimits
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.server.admission import Admission
 from omnigraph.server.http.app import build_app
 from omnigraph.server.http_errors import RequestLimitError, ServerUnavailableError
 from raised_codes import has_code
 from serving import ADD, ALL, Served, serving
+from worlds import rows, seeded_world
 
 LIMITS = ServerLimits(
     body_bytes=4_096,
@@ -290,6 +296,52 @@ def test_those_who_read_do_not_wait_for_those_who_write() -> None:
         return read
 
     assert asyncio.run(crowd()) == "done"
+    admission.close()
+
+
+def test_a_mutation_that_waits_for_its_commit_leaves_its_place_to_others(tmp_path: Path) -> None:
+    session = seeded_world(tmp_path / "g")
+    admission = Admission(ServerLimits(threads=2))
+    queue = get_queue(session.log)
+
+    def insert(number: int) -> str:
+        write = TableWrite(table_key="node:A", append=rows({f"n{number}": number}))
+        done = write_tables(session, [write], operation="w", actor="x")
+        assert done is not None
+        return f"{done.commit.manifest_version}"
+
+    async def crowd() -> list[str]:
+        with queue.hold():
+            begun = [asyncio.ensure_future(admission.run_mutation(partial(insert, number))) for number in range(6)]
+            for _ in range(600):
+                if len(queue._waiting) == len(begun):
+                    break
+                await asyncio.sleep(0.05)
+        return list(await asyncio.gather(*begun))
+
+    # With one place, each of them would be a group of its own.
+    assert len(set(asyncio.run(crowd()))) == 1
+    admission.close()
+
+
+def test_no_more_mutations_are_evaluated_than_there_are_places() -> None:
+    admission = Admission(ServerLimits(threads=4))
+    running, most = [0], [0]
+    lock = threading.Lock()
+
+    def work() -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.02)
+        with lock:
+            running[0] -= 1
+
+    async def crowd() -> None:
+        await asyncio.gather(*(admission.run_mutation(work) for _ in range(12)))
+
+    asyncio.run(crowd())
+    assert most[0] == 2
     admission.close()
 
 

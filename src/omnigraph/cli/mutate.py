@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from omnigraph.cli.options import (
     json_option,
@@ -13,7 +14,7 @@ from omnigraph.cli.options import (
     read_query,
     split_name_and_uri,
 )
-from omnigraph.cli.render import format_count, print_json, print_text
+from omnigraph.cli.render import format_count, format_table, print_json, print_text
 
 if TYPE_CHECKING:
     from omnigraph.ops.mutate import MutationResult
@@ -52,7 +53,7 @@ def command(  # noqa: PLR0913 - one argument per option
 
     NAME selects one query of the file; it can be omitted if there is only one. A single word is the URI, unless the
     graph is given by --store or OMNIGRAPH_STORE: then it is the NAME. `-` reads the queries from stdin. A mutation
-    without effect makes no commit.
+    without effect makes no commit. The rows of `returning` are printed before the counts.
     """
     name, uri = split_name_and_uri(words, store)
     source = read_query(path, text)
@@ -77,6 +78,18 @@ def command(  # noqa: PLR0913 - one argument per option
 
 def _format_result(result: "MutationResult") -> str:
     counts = f"{format_count(result.affected_nodes, 'node')}, {format_count(result.affected_edges, 'edge')}"
+    existing = (result.existing_nodes or 0) + (result.existing_edges or 0)
+    if existing:
+        counts += f" ({existing:,} existed)"
+    rows = ""
+    if result.rows is not None and result.columns is not None:
+        cells = [[_format_cell(row[name]) for name in result.columns] for row in result.rows]
+        rows = format_table(result.columns, cells) + "\n" if cells else "no rows returned\n"
     if result.commit_id is None:
-        return f"{counts}: nothing to change\n"
-    return f"{counts}\ncommit {result.commit_id}\n"
+        return f"{rows}{counts}: nothing to change\n"
+    return f"{rows}{counts}\ncommit {result.commit_id}\n"
+
+
+def _format_cell(value: object) -> str:
+    """Format a value of a returned row; anything but a text as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -11,6 +11,7 @@ from omnigraph.commit.purges import Purge
 from omnigraph.commit.requirements import Requirement
 from omnigraph.commit.row_changes import RowChange
 from omnigraph.storage.staging import ROW_CHANGES, StagedWrite
+from omnigraph.storage.version_stack import StackedVersion
 from omnigraph.storage.watch import Watch
 
 
@@ -30,6 +31,8 @@ class Move:
     staged: StagedWrite
     change: RowChange | None = None
     """The rows that it changes, if they are few."""
+    prepared: StackedVersion | None = None
+    """Its version, if that was created ahead of its turn in a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,8 @@ class CommitPlan:
     """The last cleanup before the data that the plan relies on was read, if that was earlier than its base."""
     watch: Watch | None = None
     """Checked before every swap, and never after one: it may still cancel the write, which then leaves no trace."""
+    answer: object = None
+    """What the caller returns if this plan is the one that is committed; the publisher only hands it back."""
     outlives_cleanup: bool = True
     """Whether it may be published after a cleanup that ran since: not if it pins versions that its base does not."""
 

@@ -15,6 +15,7 @@ from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.branch_lock import get_branch_lock
 from omnigraph.commit.commit_plan import CommitPlan
+from omnigraph.commit.commit_queue import get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import (
     TooSlowError,
@@ -22,6 +23,7 @@ from omnigraph.commit.gc_horizon import (
     check_merge_source_retained,
     check_staged_files,
 )
+from omnigraph.commit.group_stack import prepare_versions
 from omnigraph.commit.idempotency import check_same_request
 from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAINTENANCE, Commit, Snapshot
@@ -33,10 +35,18 @@ from omnigraph.commit.version_builder import VersionBuilder
 from omnigraph.errors import CorruptError
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.table_cache import PANIC, TableCache
+from omnigraph.telemetry import log as telemetry_log
 
 # The number of swaps that a write may lose in all. Rounds lost over tables that the write itself uses have a lower
 # limit, `Options.publish_rounds`.
 MAX_ROUNDS = 100
+
+# The number of versions that a round may create in vain, because a write that they expected failed.
+MAX_WASTED_VERSIONS = 64
+
+# After this time a group is published, and the others form the next one. It matters to writes of one row, which are all
+# run again: 64 of them took 12 s on an object store, and again if another process won the swap.
+MAX_PLACING_SECONDS = 0.5
 
 # Runs a write again on another state, and returns its new plan; None if it changes nothing there.
 Replan: TypeAlias = Callable[[Head], CommitPlan | None]
@@ -49,6 +59,8 @@ class PublishResult:
     commit: Commit
     head: Head
     is_repeated: bool = False
+    answer: object = None
+    """The `answer` of the plan that was committed, which may not be the first one."""
 
 
 # The commit of a write and whether an earlier request made it; None if it changes nothing; or why it failed.
@@ -107,12 +119,67 @@ class _Round:
         self.outcomes: dict[PendingCommit, _Outcome] = {}
         self.plans: dict[PendingCommit, CommitPlan] = {}
         self._since: dict[int, list[Commit]] = {}
+        # Plans whose versions were created ahead; each is right if those before it are placed as expected.
+        self._prepared: dict[PendingCommit, CommitPlan] = {}
+        self._wasted = 0
+        self._began = log.store.runtime.clock.monotonic()
 
     @property
     def is_full(self) -> bool:
         """Whether the head has no room for another commit: the journal is sealed as by single commits."""
         commits = len(self.base.snapshot.manifest.commits) + len(self.commits)
         return bool(self.commits) and commits > self._log.store.runtime.options.head_commits
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the first writes have waited long enough for their swap."""
+        seconds = self._log.store.runtime.clock.monotonic() - self._began
+        return bool(self.commits) and seconds > MAX_PLACING_SECONDS
+
+    def place_all(self, writes: Sequence[PendingCommit]) -> None:
+        """Add writes one after the other, until the head has no room for another commit or the time is over."""
+        for position, write in enumerate(writes):
+            is_prepared = write in self._prepared
+            if self.is_full or (self.is_late and not is_prepared):
+                return
+            if not is_prepared:
+                self._prepare(writes[position:])
+            self.place(write)
+            prepared = self._prepared.pop(write, None)
+            if prepared is not None and not self._has_versions(prepared):
+                # The versions of those after it contain its rows.
+                self._wasted += 1 + len(self._prepared)
+                self._prepared.clear()
+
+    def _prepare(self, writes: Sequence[PendingCommit]) -> None:
+        """Create the versions of the next writes side by side, as far as their places are certain."""
+        room = self._log.store.runtime.options.head_commits + 1 - len(self.state.snapshot.manifest.commits)
+        # Guesses that fail cost more than a chain.
+        if min(room, len(writes)) < 2 or self._wasted > MAX_WASTED_VERSIONS:
+            return
+        plans = [write.plan for write in writes[:room]]
+        try:
+            stacked = prepare_versions(plans, self.state, self._handles, self._list_commits_since)
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+                raise
+            # Each write then gets its version in its turn, and fails there if it must.
+            telemetry_log.info("versions were not created side by side: %s", error)
+            self._wasted = MAX_WASTED_VERSIONS + 1
+            return
+        for write, plan in zip(writes, stacked, strict=False):
+            self._prepared[write] = plan
+            write.files += [file for move in plan.moves if move.prepared is not None for file in move.prepared.files]
+        if stacked:
+            self._log.store.runtime.faults.reach("group.prepared")
+
+    def _has_versions(self, plan: CommitPlan) -> bool:
+        """Return whether the state has the versions that were created ahead for a plan."""
+        pins = self.state.snapshot.pins
+        return all(
+            move.prepared is not None and pins[move.table_key].version == int(move.prepared.dataset.version)
+            for move in plan.moves
+        )
 
     def place(self, write: PendingCommit) -> None:
         """Add a write after the others, or record that it fails, repeats another or changes nothing."""
@@ -126,7 +193,7 @@ class _Round:
         self._log.store.runtime.faults.reach("group.placed")
 
     def _place(self, write: PendingCommit) -> _Outcome:
-        plan: CommitPlan | None = write.plan
+        plan: CommitPlan | None = self._prepared.get(write, write.plan)
         assert plan is not None  # noqa: S101 - narrows the type, which a run again widens
         if plan.base.table.version > self.base.table.version:
             raise CorruptError.graph_replaced(
@@ -189,7 +256,8 @@ def publish_group(
 ) -> None:
     """Publish writes in order, with one swap, and settle them.
 
-    Some may be left unsettled, if the journal is to be sealed before them. `wait_turn` is called after a lost swap.
+    Some may be left unsettled, if the journal is to be sealed before them, or if the first have taken long. `wait_turn`
+    is called after a lost swap.
     """
     log.store.runtime.faults.reach("group.led")
     for write in writes:
@@ -224,17 +292,16 @@ def _run_rounds(
     lost = 0
     while True:
         group = _Round(log, handles, base)
-        for write in writes:
-            if not write.is_settled and not group.is_full:
-                group.place(write)
+        group.place_all([write for write in writes if not write.is_settled])
         if not group.commits:
             _settle(group, base)
             return
         _flush(log, group)
         try:
-            for write in group.outcomes:
-                write.is_sent = True
-            with get_branch_lock(log.store.location.uri, log.path):
+            # A write that publishes alone waits for a group that is being placed, and does not make it start again.
+            with get_queue(log).hold(), get_branch_lock(log.store.location.uri, log.path):
+                for write in group.outcomes:
+                    write.is_sent = True
                 head = log.publish(base, group.state.snapshot.manifest)
         except SwapLostError:
             for write in group.outcomes:
@@ -297,7 +364,8 @@ def _settle(group: _Round, head: Head) -> None:
             plan = group.plans.get(write)
             if plan is not None and plan.is_groupable:
                 write.superseded = frozenset(write.files) - write.builder.list_files(plan)
-            write.settle(result=PublishResult(commit, head, is_repeated))
+            answer = None if plan is None or is_repeated else plan.answer
+            write.settle(result=PublishResult(commit, head, is_repeated, answer))
 
 
 def _find_epoch(plan: CommitPlan) -> int:

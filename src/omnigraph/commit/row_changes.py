@@ -43,7 +43,11 @@ class RowChange:
     """Whether no row existed before."""
     located: RowLocations | None = None
     """Where the replaced or deleted rows were, if all of them were looked up."""
+    moves_rows: bool = False
+    """Whether other rows may have other addresses since: maintenance rewrites files, and changes no row."""
 
+
+_REWRITE = RowChange(ids=frozenset(), rows=None, is_fresh=True, moves_rows=True)
 
 # The changes of one commit by table key; None if a change of that table is not known.
 TableChanges: TypeAlias = Mapping[str, RowChange | None]
@@ -109,11 +113,21 @@ def find_change(table_key: str, between: Sequence[Commit]) -> RowChange | None:
     for commit in between:
         if not any(change.table_key == table_key for change in commit.changes):
             continue
+        if commit.is_maintenance:
+            changes.append(_REWRITE)
+            continue
         known = RECENT_CHANGES.find(commit)
         change = None if known is None else known.get(table_key)
         if change is None:
             return None
         changes.append(change)
+    return combine_changes(changes)
+
+
+def combine_changes(changes: Sequence[RowChange]) -> RowChange | None:
+    """Return several changes of one table as one; None if their rows have different columns."""
+    if len(changes) == 1:
+        return changes[0]
     rows = [change.rows for change in changes if change.rows is not None]
     # Rows of other callers may have their columns in another order.
     if any(table.schema != rows[0].schema for table in rows[1:]):
@@ -123,4 +137,5 @@ def find_change(table_key: str, between: Sequence[Commit]) -> RowChange | None:
         # In one piece: a predicate over the rows of 63 other writes takes as long as one over a single row.
         rows=pa.concat_tables(rows).combine_chunks() if rows else None,
         is_fresh=all(change.is_fresh for change in changes),
+        moves_rows=any(change.moves_rows for change in changes),
     )

@@ -28,6 +28,7 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
@@ -47,6 +48,7 @@ from omnigraph.query.expr import (
     RecordExpr,
     RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
@@ -128,6 +130,15 @@ class ResultValueSource(Protocol):
         ...
 
 
+@runtime_checkable
+class SearchValueSource(Protocol):
+    """A source of values that also evaluates searches: its variables are bound to rows."""
+
+    def read_search_value(self, expr: Rank | Distance | Snippet) -> Column:
+        """Return a score, a distance or a passage."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _SingleTable:
     """The rows of one table, whose columns have the names of properties."""
@@ -191,6 +202,22 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             # Ids of one type are compared by the positions of their rows, without reading them.
             by_position = values.compare(expr)
             return _evaluate_comparison(expr, values, inputs, log) if by_position is None else by_position
+        case In() | Contains() | StartsWith() | TextMatch():
+            return _evaluate_match(expr, values, inputs)
+        case Computed() | Case() | RecordExpr() | FieldRef():
+            return _evaluate_composed(expr, values, inputs, log)
+        case Entity() if isinstance(values, EntitySource):
+            return values.read_positions(expr.variable)
+        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+            return values.read_result(expr)
+        case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
+            return values.read_search_value(expr)
+        case _:
+            raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
+
+
+def _evaluate_match(expr: In | Contains | StartsWith | TextMatch, values: ValueSource, inputs: QueryInputs) -> Operand:
+    match expr:
         case In():
             return _evaluate_in(expr, values, inputs)
         case Contains():
@@ -201,14 +228,6 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
         case TextMatch():
             return values.match_text(expr)
-        case Computed() | Case() | RecordExpr() | FieldRef():
-            return _evaluate_composed(expr, values, inputs, log)
-        case Entity() if isinstance(values, EntitySource):
-            return values.read_positions(expr.variable)
-        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
-            return values.read_result(expr)
-        case _:
-            raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
 
 
 def _evaluate_composed(

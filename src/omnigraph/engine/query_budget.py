@@ -187,6 +187,15 @@ class Budget:
         # Never below zero, which would allow more than the limit later.
         self._claimed = max(0, self._claimed - nbytes)
 
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Release at the end of the `with` block whatever was claimed inside and is still reserved."""
+        before = self._claimed
+        try:
+            yield
+        finally:
+            self._claimed = min(self._claimed, before)
+
     def cancel(self) -> None:
         """Make the operation stop at its next check. Thread-safe."""
         self._cancelled.set()

@@ -71,10 +71,10 @@ QUERY_CODES = _build_errors(
     T3="a literal or parameter does not fit the property",
     T4="unknown edge",
     T5="the variable's type is not an endpoint of the edge, or the variable is bound to two types",
-    T6="a variable, parameter or alias is used but never bound",
+    T6="a variable, parameter or alias is used but never bound, or where it can't be",
     T7="operands that can't be compared",
     T8="an aggregate over a wrong type, or in a place where none may stand",
-    T9="a `not` block that shares no variable with its outside, or an output that is neither aggregate nor group key",
+    T9="a block that shares no variable with its outside or binds none, or an output that is neither aggregate nor group key",
     T10="a mutation of an unknown type, or without assignments",
     T11="unknown property in a mutation",
     T12="a required property or endpoint is missing",
@@ -93,6 +93,7 @@ QUERY_CODES = _build_errors(
     T26="update of a key property or an endpoint",
     T27="a calculation or function with operands of a wrong type or number, or alternatives without a common type",
     D2="inserts or updates mixed with deletes in one query",
+    D3="a statement without the `match` that it needs, or one that no `match` can drive; `if absent` without a key",
 )
 
 MIGRATION_CODES = {

@@ -293,7 +293,8 @@ def _ends_in_name(expr: Expr) -> bool:
 
 def is_read_on(expr: Expr, following: str) -> bool:
     """Return whether the parser would read `following` as the continuation of an expression before it."""
-    return following.startswith(("-", "[")) or (following.startswith("(") and _ends_in_name(expr))
+    # A name before a parenthesis is a function, and some names before a brace start a block.
+    return following.startswith(("-", "[")) or (following.startswith(("(", "{")) and _ends_in_name(expr))
 
 
 def _format_call(call: Call) -> str:

@@ -1,10 +1,11 @@
 """Run a mutation: all statements, checked as a whole, in one commit or not at all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain, repeat
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -17,25 +18,33 @@ from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import publish_or_replan
 from omnigraph.commit.rebase import check_if_commit
 from omnigraph.engine.constraints.check import check_constraints
+from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.result_files import build_json_objects
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties
+from omnigraph.engine.writing.driven_statements import DrivenRun
+from omnigraph.engine.writing.returned_rows import compute_returned_rows
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.printer import print_queries
-from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read
+from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read, Union
 from omnigraph.lang.source import Source
+from omnigraph.ops.answer_match import MatchAnswerer
 from omnigraph.ops.commit_signature import check_signature
+from omnigraph.ops.evaluation_cost import EvaluationCost
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.select_query import choose_query
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
 from omnigraph.policy import Action
 from omnigraph.query.bind import bind_query
-from omnigraph.query.mutation_plan import Delete, MutationQuery, Update
+from omnigraph.query.expr import Expr
+from omnigraph.query.logical_plan import iter_predicates
+from omnigraph.query.mutation_plan import Delete, DriveMatch, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.query.params import check_params
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog
@@ -44,20 +53,38 @@ from omnigraph.storage.staging import RowStream
 OPERATION = "mutate"
 # Estimated memory of a pending row beside its values: Python strings of its id, in a few sets and lists.
 _ROW_BYTES = 400
-# A mutation whose first run took longer is not run again while other writers wait, but by its own thread.
-MAX_QUEUED_SECONDS = 0.1
 
 
 class MutationResult(JsonStruct, frozen=True, kw_only=True):
-    """The result of a mutation, each node and edge counted once; there is no commit if nothing changed."""
+    """The result of a mutation, each node and edge counted once; there is no commit if nothing changed.
 
-    json_keys = "query_name target.branch=branch commit_id affected_nodes affected_edges"
+    Only a mutation with `returning` has `columns` and `rows`, of JSON values; a repeated request with the same
+    idempotency key has none. Only one with `if absent` counts existing nodes and edges, which were left as they are.
+    """
+
+    json_keys = (
+        "query_name target.branch=branch commit_id affected_nodes affected_edges"
+        " existing_nodes? existing_edges? columns? rows?"
+    )
 
     query_name: str
     branch: str
     commit_id: str | None
     affected_nodes: int
     affected_edges: int
+    existing_nodes: int | None = None
+    existing_edges: int | None = None
+    columns: tuple[str, ...] | None = None
+    rows: tuple[dict[str, Any], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What one run of a mutation tells beside its commit."""
+
+    existing: tuple[int, int] | None = None
+    columns: tuple[str, ...] | None = None
+    rows: tuple[dict[str, Any], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +117,11 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
     chosen = choose_query(call.source, call.name)
-    if isinstance(chosen.body, Read):
+    if isinstance(chosen.body, Read | Union):
         raise QueryError.not_a_mutation(chosen.name.text)
     # The number of rows that a condition selects reveals stored values, so that only a plain insert needs no `read`.
-    if not all(isinstance(statement, Insert) for statement in chosen.body):
+    is_plain = all(isinstance(statement, Insert) and not statement.if_absent for statement in chosen.body)
+    if not is_plain or chosen.returning:
         session.allow(Action.READ)
     mutation = _Mutation(session, call, chosen, session.runtime.clock.now())
     # A cached head saves a request. If it is outdated, the publisher moves the write, or has it run again.
@@ -109,7 +137,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     return mutation.attempt(session.head())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Mutation:
     """One call of a mutation, which may be run several times."""
 
@@ -117,6 +145,8 @@ class _Mutation:
     call: MutationCall
     chosen: Query
     now: datetime
+    latest: _Answer = field(default_factory=_Answer)
+    """The answer of the latest run, for one that changes nothing; a plan that is committed has its own."""
 
     def attempt(self, head: Head) -> MutationResult:
         """Run the mutation on a state and publish it."""
@@ -125,17 +155,17 @@ class _Mutation:
         earlier = self.find_earlier_commit(head)
         if earlier is not None:
             return _build_result(name, branch, earlier)
-        start = session.runtime.clock.monotonic()
-        parts, writes = self._evaluate(head)
-        staged = stage_plan(session, parts, writes)
+        with EvaluationCost() as cost:
+            parts, writes = self._evaluate(head)
+            staged = stage_plan(session, parts, writes)
         if staged is None:
-            return _build_empty_result(name, branch)
-        is_quick = session.runtime.clock.monotonic() - start < MAX_QUEUED_SECONDS
-        done = publish_or_replan(session.log, session.handles, *staged, self._replan if is_quick else None)
+            return _build_empty_result(name, branch, self.latest)
+        done = publish_or_replan(session.log, session.handles, *staged, self._replan if cost.is_quick else None)
         if done is None:
-            return _build_empty_result(name, branch)
+            return _build_empty_result(name, branch, self.latest)
         keep_tails_short(session, staged[0], done)
-        return _build_result(name, branch, done.commit)
+        answer = done.answer if isinstance(done.answer, _Answer) else _Answer()
+        return _build_result(name, branch, done.commit, answer)
 
     def find_earlier_commit(self, head: Head) -> Commit | None:
         """Return the commit that this call made when it was sent before; None without an idempotency key."""
@@ -167,29 +197,58 @@ class _Mutation:
         catalog = session.load_catalog(snapshot)
         query = _bind_mutation(self.chosen, catalog, call.source)
         inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), self.now)
-        check_search_arguments(
-            (statement.where for statement in query.statements if isinstance(statement, Update | Delete)), inputs
-        )
+        check_search_arguments(_list_searches(query), inputs)
         check_if_commit(call.if_commit, session.log.iter_history(head))
         pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
-        read = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled)
-        size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
-        pending.check_size(size, "what the mutation writes")
-        checked = check_constraints(pending)
-        completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
+        budget = session.watch or Budget(session.runtime.clock)
+        answerer = MatchAnswerer(session, head, catalog, inputs, budget, build_write)
+        with budget.scope():
+            run = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled, answerer.answer)
+            size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
+            pending.check_size(size, "what the mutation writes")
+            checked = check_constraints(pending)
+            completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
+            self.latest = _build_answer(query, pending, run, answerer)
         parts = CommitPlan(
             base=head,
             operation=OPERATION,
             actor=call.actor,
-            requirements=(*read, *completed, *checked),
+            requirements=(*run.requirements, *completed, *checked),
             message=call.message,
             idempotency_key=call.idempotency_key,
             request=_digest_request(call, self.chosen),
             if_commit=call.if_commit,
             affected=pending.count_affected(),
             watch=session.watch,
+            answer=self.latest,
         )
-        return parts, [_build_write(table) for table in pending.touched]
+        return parts, [build_write(table) for table in pending.touched]
+
+
+def _build_answer(query: MutationQuery, pending: WriteBuffer, run: DrivenRun, answerer: MatchAnswerer) -> _Answer:
+    """Return what a mutation tells about its rows, after all statements have run."""
+    statements = query.list_statements()
+    existing = None
+    if any(isinstance(statement, InsertNode | InsertEdge) and statement.if_absent for statement in statements):
+        nodes = sum(count for name, count in run.existing.items() if name in answerer.catalog.nodes)
+        existing = nodes, sum(run.existing.values()) - nodes
+    if not query.returning:
+        return _Answer(existing=existing)
+    context = answerer.build_context(answerer.head.snapshot, answerer.session.reads)
+    batch = compute_returned_rows(query, pending, run.matched, context)
+    rows = tuple(build_json_objects(batch.schema, batch))
+    return _Answer(existing=existing, columns=tuple(batch.schema.names), rows=rows)
+
+
+def _list_searches(query: MutationQuery) -> list[Expr]:
+    """Return the expressions of a mutation that may search, whose arguments are checked before anything is read."""
+    exprs: list[Expr] = []
+    for statement in query.statements:
+        if isinstance(statement, Update | Delete):
+            exprs.append(statement.where)
+        elif isinstance(statement, DriveMatch):
+            exprs += [*statement.read.results, *iter_predicates(statement.read.pattern)]
+    return exprs
 
 
 def _bind_mutation(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
@@ -199,21 +258,23 @@ def _bind_mutation(chosen: Query, catalog: Catalog, source: Source) -> MutationQ
     return planned
 
 
-def _build_write(table: PendingTable) -> TableWrite:
+def build_write(table: PendingTable) -> TableWrite:
+    """Return the write of a table's pending rows and deletes."""
     key = table.type.table_key
     if table.streamed is not None:
         streamed = table.streamed
         stream = RowStream(batches=streamed.iter_stored, keys=streamed.ids, located=streamed.located)
         return TableWrite(table_key=key, upsert=stream)
-    if table.deleted:
-        return TableWrite(table_key=key, delete=tuple(table.deleted), located=table.located)
+    deleted = tuple(table.deleted) if table.deleted else None
+    if deleted is not None and not table.rows.num_rows:
+        return TableWrite(table_key=key, delete=deleted, located=table.located)
     rows: pa.Table | RowStream = table.rows
     # The stored form contains the bytes of the row's blobs, so it is read batch by batch.
     if list_blob_properties(table.type):
         rows = RowStream(batches=table.iter_stored, keys=pa.array(table.known_ids, pa.string()))
     if table.is_append:
         return TableWrite(table_key=key, append=rows)
-    return TableWrite(table_key=key, upsert=rows, located=table.located)
+    return TableWrite(table_key=key, upsert=rows, delete=deleted, located=table.located)
 
 
 def _digest_request(call: MutationCall, chosen: Query) -> str | None:
@@ -226,15 +287,27 @@ def _digest_request(call: MutationCall, chosen: Query) -> str | None:
     return blake2b(text.encode() + b"\0" + params, digest_size=16).hexdigest()
 
 
-def _build_result(query_name: str, branch: str, commit: Commit) -> MutationResult:
+def _build_result(query_name: str, branch: str, commit: Commit, answer: _Answer | None = None) -> MutationResult:
+    affected = commit.affected_nodes or 0, commit.affected_edges or 0
+    return _build_any_result(query_name, branch, commit.id, affected, answer or _Answer())
+
+
+def _build_empty_result(query_name: str, branch: str, answer: _Answer) -> MutationResult:
+    return _build_any_result(query_name, branch, None, (0, 0), answer)
+
+
+def _build_any_result(
+    query_name: str, branch: str, commit_id: str | None, affected: tuple[int, int], answer: _Answer
+) -> MutationResult:
+    existing_nodes, existing_edges = answer.existing or (None, None)
     return MutationResult(
         query_name=query_name,
         branch=branch,
-        commit_id=commit.id,
-        affected_nodes=commit.affected_nodes or 0,
-        affected_edges=commit.affected_edges or 0,
+        commit_id=commit_id,
+        affected_nodes=affected[0],
+        affected_edges=affected[1],
+        existing_nodes=existing_nodes,
+        existing_edges=existing_edges,
+        columns=answer.columns,
+        rows=answer.rows,
     )
-
-
-def _build_empty_result(query_name: str, branch: str) -> MutationResult:
-    return MutationResult(query_name=query_name, branch=branch, commit_id=None, affected_nodes=0, affected_edges=0)

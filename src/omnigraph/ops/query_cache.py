@@ -8,7 +8,7 @@ from omnigraph.lang.source import Source
 from omnigraph.lru_cache import LruCache
 from omnigraph.ops.select_query import choose_query
 from omnigraph.query.bind import bind_query
-from omnigraph.query.logical_plan import BoundQuery
+from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.catalog_codec import decode_catalog

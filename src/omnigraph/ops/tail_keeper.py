@@ -32,6 +32,11 @@ MAX_FRAGMENTS_AT_CLOSE = 40
 # process ends earlier, recovery removes the files.
 _SECONDS_AT_EXIT = 5.0
 
+# The thread rests this many times as long as it has worked. Beside 64 writers on an object store a compaction takes a
+# second, in which as many fragments are written: without rest it would always run, and writers would share the store.
+_REST_FACTOR = 4.0
+_MAX_REST_SECONDS = 60.0
+
 _is_exiting = threading.Event()
 _threads: set[threading.Thread] = set()
 
@@ -55,6 +60,7 @@ class TailKeeper:
         self._waits: dict[tuple[str, str], int] = {}
         self._due: dict[tuple[str, str], Session] = {}
         self._thread: threading.Thread | None = None
+        self._rests_until = 0.0
 
     def on_write(self, session: "Session", snapshot: "Snapshot", table_keys: Sequence[str]) -> None:
         """Count the small fragments of tables that a commit has just written, and start compacting where it is due."""
@@ -132,7 +138,11 @@ class TailKeeper:
                         self._thread = None
                         return
                     (_, table_key), session = self._due.popitem()
+                _is_exiting.wait(max(self._rests_until - monotonic(), 0))
+                start = monotonic()
                 self._compact(session, table_key, _is_exiting.is_set, sys.maxsize)
+                end = monotonic()
+                self._rests_until = end + min((end - start) * _REST_FACTOR, _MAX_REST_SECONDS)
         finally:
             _threads.discard(threading.current_thread())
 

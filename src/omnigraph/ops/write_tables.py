@@ -32,7 +32,10 @@ from omnigraph.storage.staging import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWrite:
-    """A write to one table: exactly one of append, upsert, delete, overwrite and staged is set."""
+    """A write to one table: exactly one of append, upsert, delete, overwrite and staged is set.
+
+    Only an upsert may delete rows too, which it does not write.
+    """
 
     table_key: str
     append: pa.Table | RowStream | None = None
@@ -45,7 +48,8 @@ class TableWrite:
     """Files already written, by a Spark executor for example, for the version that the write is based on."""
 
     def __post_init__(self) -> None:
-        parts = (self.append, self.upsert, self.delete, self.overwrite, self.staged)
+        deleted = self.delete if self.upsert is None else None
+        parts = (self.append, self.upsert, deleted, self.overwrite, self.staged)
         if len([part for part in parts if part is not None]) != 1:
             raise ValueError(f"a write of {self.table_key} is one of append, upsert, delete, overwrite, staged")
 
@@ -66,7 +70,7 @@ class TableWrite:
         if self.append is not None:
             return stage_append(table, self.append, witness)
         if self.upsert is not None:
-            return stage_upsert(table, self.upsert, witness, self.located)
+            return stage_upsert(table, self.upsert, witness, self.located, self.delete or ())
         if self.delete is not None:
             return stage_delete(table, self.delete, self.located)
         assert self.overwrite is not None  # noqa: S101 - one of the five, see above
@@ -222,11 +226,14 @@ def _build_change(write: TableWrite, staged: StagedWrite) -> RowChange | None:
     """Return the rows that a write changes, if they are few and in memory."""
     rows = write.append if write.append is not None else write.upsert
     located = write.located if write.located is not None and write.located.version == staged.base else None
-    if write.delete is not None and len(write.delete) <= MAX_KEPT_ROWS:
-        return RowChange(ids=frozenset(write.delete), rows=None, is_fresh=False, located=located)
-    if not isinstance(rows, pa.Table) or rows.num_rows > MAX_KEPT_ROWS or rows.nbytes > MAX_KEPT_BYTES:
+    deleted = write.delete or ()
+    if rows is None and write.delete is not None and len(deleted) <= MAX_KEPT_ROWS:
+        return RowChange(ids=frozenset(deleted), rows=None, is_fresh=False, located=located)
+    is_large = not isinstance(rows, pa.Table) or rows.num_rows > MAX_KEPT_ROWS or rows.nbytes > MAX_KEPT_BYTES
+    if is_large or len(deleted) > MAX_KEPT_ROWS:
         return None
-    ids = frozenset(rows.column("id").to_pylist())
+    assert isinstance(rows, pa.Table)  # noqa: S101 - checked above
+    ids = frozenset([*rows.column("id").to_pylist(), *deleted])
     return RowChange(ids=ids, rows=rows, is_fresh=not staged.taken_rows, located=located)
 
 

@@ -10,7 +10,8 @@ from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
 from omnigraph.query.expr import Expr
 from omnigraph.query.inline_lets import inline_lets
-from omnigraph.query.logical_plan import BoundQuery, DerivedEdge, Pattern, ReadQuery, prune_columns
+from omnigraph.query.logical_plan import DerivedEdge, Pattern, ReadQuery, prune_columns, require_scores
+from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.named_patterns import (
     DerivedCatalog,
@@ -73,7 +74,7 @@ def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | N
     if isinstance(query.body, ast.Read):
         return _bind_read(query, query.body, catalog)
     # Rebuilt for its type: a `StageResult[MutationQuery | None]` is not a `StageResult[BoundQuery | None]`.
-    result = bind_mutation(query, catalog)
+    result = bind_mutation(query, catalog, _bind_read)
     return StageResult(result.value, result.diagnostics)
 
 
@@ -154,7 +155,7 @@ def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResul
     bound = ReadQuery(
         name=query.name.text,
         params=tuple(params.declared.values()),
-        pattern=pattern,
+        pattern=require_scores(pattern, output.order),
         output=output.columns,
         grouping=output.grouping,
         distinct=read.distinct,

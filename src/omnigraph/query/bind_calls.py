@@ -12,6 +12,7 @@ from omnigraph.query.expr import (
     AggregateFunction,
     Bm25,
     Const,
+    Distance,
     Entity,
     Expr,
     Identity,
@@ -21,6 +22,7 @@ from omnigraph.query.expr import (
     Prop,
     Rank,
     Rrf,
+    Snippet,
     TextMatch,
     TextMode,
     WalkOf,
@@ -85,11 +87,44 @@ class CallBinder:
 
     # --- ranks -----------------------------------------------------------------------------------
 
-    def bind_rank(self, call: ast.Call, function: Function) -> Rank | None:
-        """Bind a call of `nearest`, `bm25` or `rrf`."""
+    def bind_rank(self, call: ast.Call, function: Function, bind: BindValue) -> Rank | Distance | None:
+        """Bind a call of `nearest`, `bm25` or `rrf`; `bind` binds a vector that is neither literal nor parameter."""
         if function.name == "rrf":
             return self._bind_rrf(call, function)
+        if function.name == "nearest" and self._is_pair(call):
+            return self._bind_distance(call, function, bind)
         return self._bind_simple_rank(call, function)
+
+    def _is_pair(self, call: ast.Call) -> bool:
+        """Return whether both arguments of `nearest` are read from rows: neither is the vector to look for."""
+        first, second = call.arguments
+        if not isinstance(second, ast.LiteralExpr | ast.Variable):
+            return True
+        # A vector of a record or list is compared, not searched for.
+        return not isinstance(first, ast.Variable | ast.PropertyRef | ast.BareName | ast.LiteralExpr)
+
+    def _bind_distance(self, call: ast.Call, function: Function, bind: BindValue) -> Distance | None:
+        # Both are bound before the first error returns, so that each reports its own.
+        sides = [bind(node, CallContext.OPERAND) for node in call.arguments]
+        for side, node in zip(sides, call.arguments, strict=True):
+            if side is not None and not isinstance(side.type, VectorOf):
+                message = f"`nearest` needs two vectors, but `{clip_text(print_expr(node))}` is {side.type}"
+                self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
+                return None
+        left, right = sides
+        if left is None or right is None:
+            return None
+        if left.type != right.type:
+            message = f"`nearest` needs vectors of one size, not {left.type} and {right.type}"
+            self.findings.add_error(function.misused_code, call.span, message)
+            return None
+        return Distance(left=left, right=right, origin=call.span)
+
+    def bind_snippet(self, call: ast.Call, function: Function) -> Snippet | None:
+        """Bind a call of `snippet`."""
+        prop = self._bind_string_property(call.arguments[0], function)
+        query = self._bind_string_input(call.arguments[1], function)
+        return None if prop is None or query is None else Snippet(prop=prop, query=query, origin=call.span)
 
     def _bind_simple_rank(self, call: ast.Call, function: Function) -> Nearest | Bm25 | None:
         first, second = call.arguments
@@ -165,6 +200,11 @@ class CallBinder:
         if isinstance(argument.type, WalkOf) and fold is AggregateFunction.COUNT:
             # Equal walks have equal keys; to count rows, anything that is not null will do.
             argument = read_part(argument, WALK_KEY if call.distinct else WALK_LENGTH)
+        if isinstance(argument, Nearest | Bm25):
+            name = "nearest" if isinstance(argument, Nearest) else "bm25"
+            message = f"`{name}` ranks rows here, so it can't be combined with aggregates"
+            self.findings.add_error("T18", node.span, message)
+            return None
         if isinstance(argument, Entity):
             return self._bind_entity_aggregate(call, fold, argument, node)
         if not is_foldable(fold, argument.type, distinct=call.distinct):

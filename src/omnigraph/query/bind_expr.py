@@ -33,6 +33,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.functions import CallContext, FunctionFamily, resolve_function
 from omnigraph.query.logical_plan import GENERATED_PREFIX, build_identity
+from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scalar_functions import SIGNATURES
 from omnigraph.query.scope import BlockLifter, NameResolver, ReadNameResolver
 from omnigraph.schema.findings import DiagnosticCollector
@@ -214,13 +215,19 @@ class ExprBinder:
         function = resolve_function(node, context, self.findings)
         if function is None:
             return None
+        if isinstance(self.names, RowNameResolver) and function.family in (FunctionFamily.RANK, FunctionFamily.PASSAGE):
+            message = f"`{function.name}` can't be used in a mutation"
+            self.findings.add_error("T18", node.span, message, "find the rows in a `match` before the statement")
+            return None
         match function.family:
             case FunctionFamily.VALUE:
                 return Now(origin=node.span)
             case FunctionFamily.AGGREGATE:
                 return self._calls.bind_aggregate(node, function, self.bind_value)
             case FunctionFamily.RANK:
-                return self._calls.bind_rank(node, function)
+                return self._calls.bind_rank(node, function, self.bind_value)
+            case FunctionFamily.PASSAGE:
+                return self._calls.bind_snippet(node, function)
             case FunctionFamily.SEARCH:
                 return self._calls.bind_text_match(node, function)
             case FunctionFamily.WALK:

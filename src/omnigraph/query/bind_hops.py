@@ -63,15 +63,15 @@ def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
 
 
 def list_hop_members(drafted: ResolvedHop) -> tuple[HopMember, ...]:
-    """Return the ways in which a hop follows its edge types."""
+    """Return the ways in which a hop is followed, by edge type; none if no reading fits."""
     hop = drafted.hop
     if hop.is_multi:
         direction = HopDirection.BOTH if hop.clause.is_undirected else HopDirection.OUT
         members = [HopMember(build_edge_ref(edge), direction) for edge in hop.edges]
     else:
         members = [HopMember(build_edge_ref(r.edge), r.direction) for r in drafted.readings if r.edge is not None]
-        if hop.is_plain and hop.clause.is_undirected:
-            # A plain hop has a single reading, as both ways have the same types.
+        if hop.is_plain and hop.clause.is_undirected and members:
+            # A plain hop has a single reading, as both ways have the same types; none if its ends don't fit.
             members.append(HopMember(members[0].edge, HopDirection.IN))
     return tuple(sorted(members, key=lambda member: (member.edge.name, member.direction is HopDirection.IN)))
 

@@ -22,6 +22,7 @@ from omnigraph.query.expr import (
     Rank,
     Rrf,
     ShapedType,
+    ValueRef,
     WalkOf,
     is_whole,
 )
@@ -29,11 +30,11 @@ from omnigraph.query.expr_tree import find_aggregates, find_foreign
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
-from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable
+from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable, build_position_name
 from omnigraph.query.union_types import list_identities
 from omnigraph.query.walk_plan import WALK_KEY, read_part, read_walk
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.types import is_scalar
+from omnigraph.schema.types import Scalar, is_scalar
 
 # The largest I64.
 _MAX_COUNT = 2**63 - 1
@@ -307,7 +308,7 @@ def _identify_key(key: Expr) -> Expr:
 
 
 def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
-    """Return the ids of variables, which tell matches apart; of a path, those of its walk."""
+    """Return what tells matches apart: ids of nodes, edges and walks, and positions of elements in their lists."""
     identities = (_identify(name, scope, origin) for name in names)
     return tuple(identity for identity in identities if identity is not None)
 
@@ -316,6 +317,8 @@ def _identify(name: str, scope: Scope, origin: Span) -> Expr | None:
     """Return the id of a variable; None if its value does not tell matches apart."""
     type_ = scope.find(name)
     nullable = scope.is_nullable(name)
+    if scope.is_element(name):
+        return ValueRef(variable=build_position_name(name), type=Scalar.I64, nullable=nullable, origin=origin)
     if not isinstance(type_, ValueVariable):
         return Identity(variable=name, nullable=nullable, origin=origin)
     if not isinstance(type_.type, WalkOf):

@@ -6,6 +6,7 @@ from itertools import count
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
+from omnigraph.query.bind_each import EachBinder, find_each_clauses, find_element_types
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_hops import BoundWay, build_hop, build_type_filter
 from omnigraph.query.bind_value_block import bind_value_block
@@ -17,7 +18,7 @@ from omnigraph.query.check_blocks import (
     is_isolated,
     report_isolated,
 )
-from omnigraph.query.expr import EdgeRef, Expr, Identity, IsNull, NodeRef, Prop, ValueRef
+from omnigraph.query.expr import EdgeRef, Expr, ExprType, Identity, IsNull, NodeRef, Prop, ValueRef
 from omnigraph.query.functions import CallContext
 from omnigraph.query.logical_plan import (
     GENERATED_PREFIX,
@@ -29,9 +30,11 @@ from omnigraph.query.logical_plan import (
     PatternBlock,
     SharedVariable,
     ValueBlock,
+    require_scores,
 )
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft
 from omnigraph.query.scope import (
+    BrokenType,
     Params,
     ReadNameResolver,
     Scope,
@@ -90,6 +93,15 @@ class _Lifter:
             return None
         return ValueRef(variable=block.variable, type=block.type, nullable=block.nullable, origin=node.span)
 
+    def list_types(self) -> dict[str, ExprType]:
+        """Return the types of the lifted values, by the names of their variables."""
+        return {block.variable: block.type for block in self.blocks}
+
+    def bind_elements(self, elements: EachBinder, scope: Scope) -> Scope:
+        """Bind the lists whose variables are known by now; blocks inside them see the scope as it is so far."""
+        self.scope = scope
+        return elements.bind_ready(scope)
+
     def _bind(self, node: ast.Block) -> ValueBlock | None:
         assert self.scope is not None  # noqa: S101 - set as soon as the scope is built
         findings = self.drafter.findings
@@ -106,7 +118,7 @@ class _Lifter:
             variable=next(self.drafter.generated_names),
             kind=node.kind,
             shared=shared,
-            pattern=pattern,
+            pattern=require_scores(pattern, draft.order),
             value=draft.value,
             distinct=draft.distinct,
             order=draft.order,
@@ -135,7 +147,8 @@ def _bind_block(
     clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter, hints: Hints | None = None
 ) -> BoundMatch:
     eithers = [clause for clause in clauses if isinstance(clause, ast.Either)]
-    draft = drafter.draft(clauses, outer, {**(hints or {}), **_find_hints(eithers, outer, drafter)})
+    known = {**(hints or {}), **_find_hints(eithers, outer, drafter)}
+    draft = drafter.draft(clauses, outer, {**known, **_find_element_hints(clauses, outer, drafter, known)})
     late = _find_late_variables(eithers, clauses, outer)
     types: dict[str, VariableType] = {name: type_ for name, type_ in draft.types.items() if name not in late}
     ways = [
@@ -154,15 +167,22 @@ def _bind_block(
     scope = Scope(drafter.catalog, drafter.params, types, hidden, outer, lifter=lifter, lets=lets)
     order = {name: span for name, span in draft.order.items() if name in types}
     blocks: list[PatternBlock] = []
+    elements = EachBinder(drafter, draft, lifter.list_types, find_each_clauses(clauses))
+    scope = lifter.bind_elements(elements, scope)
     for clause in eithers:
         scope, block = _bind_either(clause, scope, drafter, draft.types)
         order |= {variable.name: variable.span for variable in find_alternative_variables(clause)}
         blocks += [block] if block is not None else []
+        scope = lifter.bind_elements(elements, scope)
     check_optional_ends(clauses, draft, drafter.findings)
     for optional in clauses:
         if isinstance(optional, ast.OptionalBlock):
             scope, left_join = _bind_optional(optional, scope, drafter, order)
             blocks += [left_join] if left_join is not None else []
+            scope = lifter.bind_elements(elements, scope)
+    scope = elements.bind_rest(scope)
+    blocks += elements.blocks
+    order |= elements.order
     lifter.scope = scope
     pattern = _bind_conditions(clauses, draft, ways, scope, drafter, blocks, late)
     appearance = tuple(sorted((name for name in order if scope.find(name) is not None), key=lambda name: order[name]))
@@ -289,7 +309,8 @@ def _bind_optional(
     variables = {**scope.variables, **inner.scope.variables}
     optional = scope.optional | inner.scope.variables.keys()
     hidden = scope.hidden - inner.scope.variables.keys()
-    wider = replace(scope, variables=variables, optional=optional, hidden=hidden)
+    elements = scope.elements | inner.scope.elements
+    wider = replace(scope, variables=variables, optional=optional, hidden=hidden, elements=elements)
     keyword = Span(clause.span.start, clause.span.start + len("optional"))
     if is_isolated(clause.clauses, scope, inner.order):
         report_isolated("optional", keyword, drafter.findings)
@@ -320,9 +341,9 @@ def _bind_either(
     shared = _find_shared_names(every, scope)
     patterns = [each.pattern for each in inner]
     variables = tuple(
-        SharedVariable(variable=name, type=type_)
+        SharedVariable(variable=name, type=type_.type if isinstance(type_, ValueVariable) else type_)
         for name, type_ in bound.items()
-        if isinstance(type_, NodeRef | EdgeRef)
+        if not isinstance(type_, BrokenType)
     )
     if not shared and not variables:
         message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
@@ -350,13 +371,35 @@ def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: Blo
     return hints
 
 
+def _find_element_hints(
+    clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter, known: Hints
+) -> Hints:
+    """Return the types of the elements of lists that are nodes, for the hops that lead to these."""
+    names = {clause.variable.name for clause in find_each_clauses(clauses)}
+    hops = [clause for clause in clauses if isinstance(clause, ast.TraversalClause)]
+    if not any(end.name in names for hop in hops for end in (hop.source, hop.target)):
+        return {}
+    # Drafted on the side, without the elements: what is wrong is reported when the clauses are bound.
+    scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=_generate_names())
+    draft = scratch.draft(clauses, outer, known)
+    types = {name: type_ for name, type_ in draft.types.items() if name not in names}
+    lifter = _Lifter(scratch)
+    scope = Scope(scratch.catalog, scratch.params, types, outer=outer, lifter=lifter)
+    lifter.scope = scope
+    return find_element_types(clauses, scope, scratch, draft, lifter.list_types)
+
+
 def _find_late_variables(
     eithers: Iterable[ast.Either], clauses: tuple[ast.Clause, ...], outer: Scope | None
 ) -> frozenset[str]:
-    """Return the variables that alternatives bind: those that no clause around them binds but as an end of a hop."""
+    """Return the variables that alternatives bind: those that no clause around them binds but as an end of a hop.
+
+    Those that lists bind are late too, whatever other clauses say about them.
+    """
     bound = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
-    names = {variable.name for clause in eithers for variable in find_alternative_variables(clause)}
-    return frozenset(name for name in names - bound if outer is None or outer.find(name) is None)
+    names = {variable.name for clause in eithers for variable in find_alternative_variables(clause)} - bound
+    names |= {clause.variable.name for clause in find_each_clauses(clauses)}
+    return frozenset(name for name in names if outer is None or outer.find(name) is None)
 
 
 # --- shared variables --------------------------------------------------------------------------------
@@ -378,13 +421,10 @@ def _iter_block_names(node: ast.Block) -> Iterator[str]:
 
 def _build_shared(names: Iterable[str], scope: Scope) -> tuple[SharedVariable, ...]:
     outer_types = {name: scope.find(name) for name in dict.fromkeys(names) if name not in scope.params}
-    shared: list[SharedVariable] = []
-    for name, type_ in outer_types.items():
-        if isinstance(type_, NodeRef | EdgeRef):
-            shared.append(SharedVariable(variable=name, type=type_))
-        elif isinstance(type_, ValueVariable):
-            shared.append(SharedVariable(variable=name, type=type_.type))
-    return tuple(shared)
+    values = {name: type_.type for name, type_ in outer_types.items() if isinstance(type_, ValueVariable)}
+    entities = {name: type_ for name, type_ in outer_types.items() if isinstance(type_, NodeRef | EdgeRef)}
+    types: dict[str, ExprType] = {**entities, **values}
+    return tuple(SharedVariable(variable=name, type=types[name]) for name in outer_types if name in types)
 
 
 # --- conditions --------------------------------------------------------------------------------------

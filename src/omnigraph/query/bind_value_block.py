@@ -19,6 +19,7 @@ from omnigraph.query.expr import (
     Now,
     ParamRef,
     Rrf,
+    ShapedType,
     is_foldable,
 )
 from omnigraph.query.expr_tree import find_foreign
@@ -80,7 +81,7 @@ def _is_valid_value(node: ast.Block, written: ast.Expr, value: Expr, findings: D
         return False
     type_ = value.type
     is_entity = isinstance(type_, NodeRef | EdgeRef)
-    if node.distinct and not is_entity and not is_scalar(type_):
+    if node.distinct and not is_entity and (isinstance(type_, ShapedType) or not is_scalar(type_)):
         message = f"`{text}` is {type_}, which can't be compared, so it can't be used with `distinct`"
         findings.add_error("T8", written.span, message)
         return False
@@ -111,7 +112,7 @@ def _bind_key(node: ast.OrderKey, block: ast.Block, value: Expr, binder: ExprBin
         report("T7", node.value.span, f"`{text}` is a whole `{key.type}`, which has no order", help_)
     elif isinstance(key, Const | ParamRef | Now):
         report("T7", node.value.span, f"`{text}` is the same for all matches, so it orders nothing", "name a property")
-    elif not is_scalar(key.type):
+    elif isinstance(key.type, ShapedType) or not is_scalar(key.type):
         report("T7", node.value.span, f"`{text}` is {key.type}, which has no order")
     elif block.distinct and find_foreign(key, _list_known(value)) is not None:
         message = f"`{text}` is not the value, so equal values could have several of it"

@@ -55,7 +55,7 @@ def bind_property_value(
 
     None if it does not fit (T3), is not a value (T14) or is not declared (T6), all reported.
     """
-    if isinstance(node, ast.LiteralExpr | ast.Variable) or _is_now(node):
+    if isinstance(node, ast.LiteralExpr | ast.Variable) or is_simple_value(node, params):
         return bind_stored_value(node, slot, params, findings)
     names = [part for part in walk(node) if isinstance(part, ast.BareName | ast.PropertyRef)]
     is_slip = isinstance(node, ast.BareName) and node.name.text in params and not reads_row
@@ -64,11 +64,17 @@ def bind_property_value(
     value = binder.bind_value(node, CallContext.STORED)
     if value is None:
         return None
-    if isinstance(value.type, ShapedType) or not can_calculate(slot.type, value.type):
-        message = f"{slot} is of type {slot.type}, but `{clip_text(print_expr(node))}` is of type {value.type}"
-        findings.add_error("T3", node.span, message, _build_conversion_help(slot.type))
-        return None
-    return value
+    return value if check_fits(value, node, slot, findings) else None
+
+
+def check_fits(value: Expr, node: ast.Expr, slot: Slot, findings: DiagnosticCollector) -> bool:
+    """Check that a calculated value has a type that its target can store (T3); return whether it has."""
+    type_ = value.type
+    if not isinstance(type_, ShapedType) and can_calculate(slot.type, type_):
+        return True
+    message = f"{slot} is of type {slot.type}, but `{clip_text(print_expr(node))}` is of type {type_}"
+    findings.add_error("T3", node.span, message, slot.meaning or _build_conversion_help(slot.type))
+    return False
 
 
 def can_calculate(column: ValueType, value: ValueType) -> bool:
@@ -79,8 +85,17 @@ def can_calculate(column: ValueType, value: ValueType) -> bool:
     return can_store(column, value)
 
 
-def _is_now(node: ast.Expr) -> bool:
-    return isinstance(node, ast.Call) and node.function.text == "now"
+def is_simple_value(node: ast.Expr, params: Params) -> bool:
+    """Return whether a value is known before a row is read: a literal, a parameter or `now()`."""
+    match node:
+        case ast.LiteralExpr():
+            return True
+        case ast.Variable(name=name):
+            return name in params
+        case ast.Call(function=function):
+            return function.text == "now"
+        case _:
+            return False
 
 
 def _build_conversion_help(type_: ValueType) -> str | None:

@@ -8,8 +8,8 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import EntityType, Expr, FieldRef, Identity, MetaColumn, Prop, WalkOf
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.functions import Function
-from omnigraph.query.mutation_plan import ROW
 from omnigraph.query.scope import Params, Reference, report_unknown_property
 from omnigraph.query.walk_plan import WALK_FUNCTIONS, read_part
 from omnigraph.schema.catalog import AnyType, EdgeType

@@ -69,7 +69,9 @@ def check_optional_ends(clauses: Sequence[ast.Clause], draft: BlockDraft, findin
     """
     typed = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
     roots = _connect(clauses)
-    typed_roots = {roots[name] for name in typed}
+    # The variables of outer blocks have types too.
+    typed |= {name for name in roots if name not in draft.types}
+    typed_roots = {roots[name] for name in typed if name in roots}
     ends = [
         end for clause in clauses if isinstance(clause, ast.TraversalClause) for end in (clause.source, clause.target)
     ]
@@ -129,6 +131,11 @@ def check_alternative_types(
             message = f"`${name}` has a different type in each alternative: {shown}"
             help_ = "use one variable for each type, or bind a type that they have in common"
             findings.add_error("T5", clause.span, message, help_)
+            bound[name] = BROKEN
+            continue
+        if any(name in scope.elements for scope in scopes):
+            message = f"`${name}` is an element of a list in an alternative, so it can't be visible outside"
+            findings.add_error("T6", clause.span, message, "move the `each` out of the `either`")
             bound[name] = BROKEN
             continue
         if any(name in scope.optional for scope in scopes):

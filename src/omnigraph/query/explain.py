@@ -3,15 +3,14 @@
 The text is stable: equal plans have equal texts, so tests can quote it and two plans can be compared.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
-from omnigraph.query.expr import Bm25, Expr, Nearest, Parameter, Rank, Rrf
+from omnigraph.query.expr import Bm25, Expr, Nearest, Parameter, Rank, Rrf, ValueRef
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import (
     RRF_LIMIT_FACTOR,
     RRF_MIN_ROWS,
-    BoundQuery,
     Count,
     Each,
     Either,
@@ -28,7 +27,20 @@ from omnigraph.query.logical_plan import (
     ValueBlock,
     get_patterns,
 )
-from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
+from omnigraph.query.mutation_plan import (
+    Assign,
+    BoundQuery,
+    Delete,
+    DeleteMatched,
+    DriveMatch,
+    DrivenStatement,
+    InsertEdge,
+    InsertNode,
+    MutationQuery,
+    Statement,
+    Update,
+    UpdateMatched,
+)
 from omnigraph.query.rules.empty_pattern import is_empty
 from omnigraph.query.walk_plan import WalkKind
 
@@ -229,7 +241,7 @@ def _format_hop(hop: Hop) -> str:
     tail, head = _ARROWS[hop.direction]
     variable = "" if hop.edge_variable is None else f"${hop.edge_variable}: "
     # A single hop has no bounds to show, also if it was written with `{1,1}`.
-    high = "*" if hop.high is None else str(hop.high)
+    high = "*" if hop.high is None else hop.high
     bounds = f"{{{hop.low},{high}}}" if hop.is_multi else ""
     text = f"${hop.source} {tail}[{variable}{hop.edge}{bounds}]{head} ${hop.target}"
     if hop.walk is not None:
@@ -258,34 +270,68 @@ def _explain_mutation(query: MutationQuery) -> Iterator[str]:
     yield _format_heading("query", query.name, query.params)
     for statement in query.statements:
         yield from _indent(_explain_statement(statement))
+    if query.returning:
+        yield from _indent(("returning, after the write",))
+        yield from _indent(_indent(f"{column.name} = {format_expr(column.value)}" for column in query.returning))
 
 
 def _explain_statement(statement: Statement) -> Iterator[str]:
     match statement:
-        case InsertNode():
-            yield _format_insert(statement)
-            yield from _indent((*map(_format_assign, statement.values), *_explain_omitted(statement.omitted)))
-        case InsertEdge():
-            yield _format_insert(statement)
-            ends = (f"from: {format_expr(statement.source)}", f"to: {format_expr(statement.target)}")
-            yield from _indent((*ends, *map(_format_assign, statement.values), *_explain_omitted(statement.omitted)))
+        case InsertNode() | InsertEdge():
+            yield from _explain_insert(statement, {})
         case Update():
             yield f"update {statement.type}"
-            yield from _indent(map(_format_assign, statement.values))
+            yield from _indent(_format_assign(assign, {}) for assign in statement.values)
             yield from _indent((f"where {format_expr(statement.where)}",))
         case Delete():
             yield f"delete {statement.type}"
             yield from _indent((f"where {format_expr(statement.where)}",))
+        case DriveMatch():
+            yield "match, answered once"
+            yield from _indent(_explain_pattern(statement.read.pattern))
+            columns = {column.name: column.value for column in statement.read.output}
+            yield from _indent(("for all its rows",))
+            for inner in statement.statements:
+                yield from _indent(_indent(_explain_driven(inner, columns)))
         case _:
             assert_never(statement)
 
 
+def _explain_driven(statement: DrivenStatement, columns: Mapping[str, Expr]) -> Iterator[str]:
+    match statement:
+        case InsertNode() | InsertEdge():
+            yield from _explain_insert(statement, columns)
+        case UpdateMatched():
+            yield f"update ${statement.variable}: {statement.type}"
+            yield from _indent(_format_assign(assign, columns) for assign in statement.values)
+        case DeleteMatched():
+            yield f"delete ${statement.variable}: {statement.type}"
+        case _:
+            assert_never(statement)
+
+
+def _explain_insert(statement: InsertNode | InsertEdge, columns: Mapping[str, Expr]) -> Iterator[str]:
+    yield _format_insert(statement)
+    if isinstance(statement, InsertEdge):
+        ends = (("from", statement.source), ("to", statement.target))
+        yield from _indent(f"{name}: {_format_value(end, columns)}" for name, end in ends)
+    yield from _indent(_format_assign(assign, columns) for assign in statement.values)
+    yield from _indent(_explain_omitted(statement.omitted))
+
+
+def _format_value(value: Expr, columns: Mapping[str, Expr]) -> str:
+    """Format a value; a column of a match as the expression that computes it."""
+    return format_expr(columns.get(value.variable, value) if isinstance(value, ValueRef) else value)
+
+
 def _format_insert(statement: InsertNode | InsertEdge) -> str:
-    return _append_notes(f"insert {statement.type}", "an update if the key exists" if statement.is_upsert else None)
+    note = "an update if the key exists" if statement.is_upsert else None
+    name = "" if statement.variable is None else f" as ${statement.variable}"
+    return _append_notes(f"insert {statement.type}{name}", "unless the key exists" if statement.if_absent else note)
 
 
-def _format_assign(assign: Assign) -> str:
-    return f"{assign.property}: {format_expr(assign.value)}"
+def _format_assign(assign: Assign, columns: Mapping[str, Expr]) -> str:
+    return f"{assign.property}: {_format_value(assign.value, columns)}"
 
 
 def _explain_omitted(names: tuple[str, ...]) -> Iterator[str]:

@@ -13,11 +13,23 @@ from omnigraph.lang.source import Span
 from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
 from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.search_values import Distance, Snippet
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_scalar, is_text
 
 # The types belong to the expressions: a caller needs only this module.
-__all__ = ["ArrayOf", "EdgeRef", "EntityType", "ExprType", "NodeRef", "RecordOf", "ShapedType", "WalkOf"]
+__all__ = [
+    "ArrayOf",
+    "Distance",
+    "EdgeRef",
+    "EntityType",
+    "ExprType",
+    "NodeRef",
+    "RecordOf",
+    "ShapedType",
+    "Snippet",
+    "WalkOf",
+]
 
 
 # A parameter may be a list of records, too.
@@ -637,6 +649,8 @@ Expr: TypeAlias = (
     | Case
     | Predicate
     | Rank
+    | Distance
+    | Snippet
     | Aggregate
 )
 

@@ -13,6 +13,7 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     Entity,
     Expr,
     FieldRef,
@@ -29,6 +30,7 @@ from omnigraph.query.expr import (
     RecordExpr,
     RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
@@ -62,7 +64,9 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
             return _list_arguments(expr)
 
 
-def _list_arguments(expr: Computed | Case | RecordExpr | FieldRef | Rank | Aggregate) -> tuple[Expr, ...]:
+def _list_arguments(
+    expr: Computed | Case | RecordExpr | FieldRef | Rank | Distance | Snippet | Aggregate,
+) -> tuple[Expr, ...]:
     match expr:
         case Computed():
             return expr.arguments
@@ -72,8 +76,10 @@ def _list_arguments(expr: Computed | Case | RecordExpr | FieldRef | Rank | Aggre
             return tuple(value for _, value in expr.items)
         case FieldRef():
             return (expr.operand,)
-        case Nearest() | Bm25():
+        case Nearest() | Bm25() | Snippet():
             return (expr.prop, expr.query)
+        case Distance():
+            return (expr.left, expr.right)
         case Rrf():
             return (expr.first, expr.second, expr.k)
         case Aggregate():
@@ -106,6 +112,8 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return expr if expr.argument is None else replace(expr, argument=change(expr.argument))
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
+        case Distance():
+            return replace(expr, left=change(expr.left), right=change(expr.right))
         case RecordExpr():
             return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
         case FieldRef():
@@ -172,7 +180,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
         if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
             continue
         children = list_children(part)
-        if not children or isinstance(part, Entity | Aggregate | Nearest | Bm25 | Rrf | TextMatch):
+        if not children or isinstance(part, Entity | Aggregate | Nearest | Bm25 | Rrf | TextMatch | Snippet):
             return part
         stack.extend(reversed(children))
     return None

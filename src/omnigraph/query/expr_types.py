@@ -5,6 +5,9 @@ from typing import TypeAlias
 
 from omnigraph.schema.types import Scalar, ValueType
 
+# The variable of the current row in the conditions of an update, a delete or a hop; no user can write such a name.
+ROW = "#row"
+
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:

@@ -11,6 +11,7 @@ from omnigraph.query.expr import (
     Computed,
     Const,
     Contains,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
@@ -26,16 +27,18 @@ from omnigraph.query.expr import (
     Or,
     ParamRef,
     Prop,
+    Rank,
     RecordExpr,
     RecordsParam,
     Rrf,
+    Snippet,
     StartsWith,
     TextMatch,
     ValueRef,
     WalkOf,
 )
-from omnigraph.query.expr_types import WALK_KEY
-from omnigraph.query.mutation_plan import ROW
+from omnigraph.query.expr_types import ROW, WALK_KEY
+from omnigraph.query.logical_plan import POSITION_PREFIX
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.union_types import ID_COLUMN
 from omnigraph.schema.values import format_value
@@ -61,24 +64,38 @@ def format_expr(expr: Expr) -> str:
         case Identity():
             column = expr.part.value
             return _ROW_COLUMN_NAMES[column] if expr.variable == ROW else f"${expr.variable}.@{column}"
+        case ValueRef() if expr.variable.startswith(POSITION_PREFIX):
+            return f"the position of ${expr.variable.removeprefix(POSITION_PREFIX)}"
         case Entity() | ValueRef():
             return f"${expr.variable}"
         case Aggregate():
             inside = "*" if expr.argument is None else format_expr(expr.argument)
             return f"{expr.fold.value}({'distinct ' if expr.distinct else ''}{inside})"
+        case Nearest() | Bm25() | Rrf() | TextMatch() | Distance() | Snippet():
+            return _format_search(expr)
+        case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
+            return _format_predicate(expr)
+        case _:
+            return _format_composed(expr)
+
+
+def _format_search(expr: Rank | TextMatch | Distance | Snippet) -> str:
+    match expr:
         case Nearest():
             return _format_call("nearest", expr.prop, expr.query)
+        case Distance():
+            return _format_call("nearest", expr.left, expr.right)
         case Bm25():
             return _format_call("bm25", expr.prop, expr.query)
+        case Snippet():
+            return _format_call("snippet", expr.prop, expr.query)
         case Rrf():
             return _format_call("rrf", expr.first, expr.second, expr.k)
         case TextMatch():
             edits = () if expr.edits is None else (expr.edits,)
             return _format_call(expr.mode.value, expr.prop, expr.query, *edits)
-        case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
-            return _format_predicate(expr)
         case _:
-            return _format_composed(expr)
+            assert_never(expr)
 
 
 def _format_composed(expr: Computed | RecordExpr | FieldRef | Case) -> str:

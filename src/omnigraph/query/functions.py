@@ -18,6 +18,7 @@ class FunctionFamily(Enum):
     AGGREGATE = "an aggregate"
     SEARCH = "a predicate"
     RANK = "a rank function"
+    PASSAGE = "a passage of a text"
     SCALAR = "a function"
     WALK = "a function of a walk"
 
@@ -34,6 +35,7 @@ class CallContext(Enum):
 
 
 _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER})
+_VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,8 @@ def _build_rank(name: str, max_args: int, usage: str, code: str, options: tuple[
         family=FunctionFamily.RANK,
         min_args=2,
         max_args=max_args,
-        contexts=_RESULT_CONTEXTS,
+        # A score is a value too, but a fusion of ranks depends on all rows of a result.
+        contexts=_RESULT_CONTEXTS if name == "rrf" else _RESULT_CONTEXTS | _VALUE_CONTEXTS,
         usage=usage,
         misplaced_code="T18",
         misused_code=code,
@@ -113,9 +116,19 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
     _build_search("search", 2, "`search($v.property, text)`", "T19"),
     _build_search("match_text", 2, "`match_text($v.property, text)`", "T19"),
     _build_search("fuzzy", 3, "`fuzzy($v.property, text)` or `fuzzy($v.property, text, edits)`", "T20"),
-    _build_rank("nearest", 2, "`nearest($v.property, vector or text)`", "T15"),
+    _build_rank("nearest", 2, "`nearest($v.property, vector or text)` or `nearest($v.property, $w.property)`", "T15"),
     _build_rank("bm25", 2, "`bm25($v.property, text)`", "T21"),
     _build_rank("rrf", 3, "`rrf(rank, rank)` or `rrf(rank, rank, k=60)`", "T21", ("k",)),
+    Function(
+        name="snippet",
+        family=FunctionFamily.PASSAGE,
+        min_args=2,
+        max_args=2,
+        contexts=frozenset({CallContext.OUTPUT, CallContext.AGGREGATE}),
+        usage="`snippet($v.property, text)`",
+        misplaced_code="T18",
+        misused_code="T19",
+    ),
 )
 _WALK_FUNCTIONS = tuple(
     Function(
@@ -192,7 +205,15 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
         case FunctionFamily.AGGREGATE:
+            if context in (CallContext.PREDICATE, CallContext.OPERAND):
+                # As SQL and Cypher users write it: a match has no groups to aggregate over.
+                return (
+                    message,
+                    "count in a block, `count { $p knows $q } > 3`, or after `return`: `having { count(*) > 3 }`",
+                )
             return message, "use an aggregate in `return` or `order`, and not inside another one"
+        case FunctionFamily.PASSAGE:
+            return message, "return it as a column"
         case FunctionFamily.RANK:
             return message, "use a rank function in `return`, or as the first key of `order`"
 

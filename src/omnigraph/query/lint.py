@@ -26,8 +26,17 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, get_bound_types, get_patterns
-from omnigraph.query.mutation_plan import ROW, Delete, InsertEdge, InsertNode, MutationQuery, Update
+from omnigraph.query.expr_types import ROW
+from omnigraph.query.logical_plan import Pattern, ReadQuery, get_bound_types, get_patterns
+from omnigraph.query.mutation_plan import (
+    BoundQuery,
+    Delete,
+    DriveMatch,
+    InsertEdge,
+    InsertNode,
+    MutationQuery,
+    Update,
+)
 from omnigraph.query.union_types import resolve_types
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import join_words
@@ -66,8 +75,10 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
 
     Only a file that inserts a type is expected to update it. A vector embedded from a text needs no update.
     """
-    statements = [s for query in file.queries if not isinstance(query.body, ast.Read) for s in query.body]
+    statements = [s for query in file.queries for s in _list_statements(query)]
     updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
+    # The type of a variable is not known here, so an update after a match counts for every type.
+    set_anywhere = {a.name.text for s in statements if isinstance(s, ast.UpdateMatched) for a in s.assignments}
     # Reversed, so that the first insert of a type wins: the warning is at its name.
     inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}
     for name, written in inserted.items():
@@ -75,7 +86,7 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
         if declared is None:
             continue
         nullable = [p.name for p in declared.properties if p.nullable and p.embedding is None]
-        never_set = [prop for prop in nullable if (name, prop) not in updated]
+        never_set = [prop for prop in nullable if (name, prop) not in updated and prop not in set_anywhere]
         if never_set:
             message = f"no update sets {join_words(never_set)} of `{name}`: null values stay null"
             help_ = f"add an update, or make {'it' if len(never_set) == 1 else 'them'} required in the schema"
@@ -160,7 +171,9 @@ def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
             yield from _find_unindexed_in_pattern(plan.pattern, {}, catalog)
         case MutationQuery():
             for statement in plan.statements:
-                if isinstance(statement, Update | Delete):
+                if isinstance(statement, DriveMatch):
+                    yield from _find_unindexed_in_pattern(statement.read.pattern, {}, catalog)
+                elif isinstance(statement, Update | Delete):
                     yield from _find_unindexed_in_expr(statement.where, {ROW: statement.type}, catalog)
         case _:
             assert_never(plan)
@@ -254,9 +267,16 @@ def _find_null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
     if isinstance(query.body, ast.Read):
         yield from _find_null_in_clauses(query.body.clauses)
         return
-    for statement in query.body:
-        if not isinstance(statement, ast.Insert):
+    for statement in _list_statements(query):
+        if isinstance(statement, ast.Update | ast.Delete):
             yield from _find_null_in_predicate(statement.where)
+        elif isinstance(statement, ast.DriveMatch):
+            yield from _find_null_in_clauses(statement.clauses)
+
+
+def _list_statements(query: ast.Query) -> tuple[ast.Mutation, ...]:
+    """Return the statements of a mutation; none for a read."""
+    return query.body if isinstance(query.body, tuple) else ()
 
 
 def _find_null_in_clauses(clauses: Iterable[ast.Clause]) -> Iterator[Diagnostic]:
@@ -318,8 +338,9 @@ def _find_glued_signs(query: ast.Query) -> Iterator[Diagnostic]:
 
 def _find_unapplied_defaults(plan: MutationQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     """Find upserts that rely on a default, which only new rows get."""
-    for statement in plan.statements:
-        if not isinstance(statement, InsertNode | InsertEdge) or not statement.is_upsert:
+    for statement in plan.list_statements():
+        # With `if absent`, an existing row keeps all its values, as it says.
+        if not isinstance(statement, InsertNode | InsertEdge) or not statement.is_upsert or statement.if_absent:
             continue
         declared = catalog.find_type(statement.type.name)
         if declared is None:

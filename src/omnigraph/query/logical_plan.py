@@ -17,11 +17,15 @@ from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
     ArrayOf,
+    Bm25,
+    Distance,
     EdgeRef,
     Entity,
     Expr,
     ExprType,
     Identity,
+    IsNull,
+    Nearest,
     NodeRef,
     Parameter,
     ParamRef,
@@ -32,13 +36,15 @@ from omnigraph.query.expr import (
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
-from omnigraph.query.mutation_plan import ROW, MutationQuery
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.union_types import list_identities
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
+# So do the names of the positions of `each` elements in their lists.
+POSITION_PREFIX = f"{GENERATED_PREFIX}position of "
 # A documented limit of the query language: the upper bound of a hop such as `knows{1,64}`, unless it has none.
 MAX_HOPS = 64
 
@@ -584,7 +590,14 @@ class ReadQuery:
         require(all(part is None for part in foreign), "neither an aggregate nor a group key")
 
 
-BoundQuery: TypeAlias = ReadQuery | MutationQuery
+def require_scores(pattern: Pattern, order: Iterable[OrderTerm]) -> Pattern:
+    """Return the pattern without matches that have no value of a sort key that is a distance or a score.
+
+    A rank leaves them out too: without a vector or a match, a row is neither near nor far.
+    """
+    keys = [term.value for term in order if isinstance(term.value, Distance | Nearest | Bm25) and term.value.nullable]
+    guards = tuple(IsNull(operand=key, negated=True, origin=key.origin) for key in keys)
+    return replace(pattern, filters=(*pattern.filters, *guards)) if guards else pattern
 
 
 # --- patterns ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import assert_never
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
 from omnigraph.query.expr import EntityType, Expr, Identity, MetaColumn, Prop
-from omnigraph.query.mutation_plan import ROW
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.scope import Params, Reference
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words

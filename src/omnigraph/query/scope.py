@@ -29,6 +29,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     ValueRef,
 )
+from omnigraph.query.logical_plan import POSITION_PREFIX
 from omnigraph.query.union_types import (
     ID_COLUMN,
     TYPE_COLUMN,
@@ -183,7 +184,8 @@ class Scope:
     """The scope of a block: its variables, and those of its outer blocks.
 
     `hidden` are names that only inner blocks bind, `optional` those of its variables that may be null, `lets` the names
-    of abbreviations, which are replaced before anything is bound.
+    of abbreviations, which are replaced before anything is bound, `elements` those of its variables that an `each`
+    binds.
     """
 
     catalog: Catalog
@@ -194,6 +196,7 @@ class Scope:
     optional: frozenset[str] = frozenset()
     lifter: BlockLifter | None = None
     lets: frozenset[str] = frozenset()
+    elements: frozenset[str] = frozenset()
 
     # Inner blocks see outer variables and never redefine them: the same name is the same variable.
     def find(self, name: str) -> VariableType | None:
@@ -205,6 +208,12 @@ class Scope:
     def is_let(self, name: str) -> bool:
         """Return whether a name is an abbreviation of this or an outer block."""
         return name in self.lets or (self.outer is not None and self.outer.is_let(name))
+
+    def is_element(self, name: str) -> bool:
+        """Return whether an `each` of this or an outer block binds a variable."""
+        if name in self.variables:
+            return name in self.elements
+        return self.outer is not None and self.outer.is_element(name)
 
     def is_nullable(self, name: str) -> bool:
         """Return whether a variable may be null, because an optional block of this or an outer block binds it."""
@@ -251,9 +260,12 @@ class ReadNameResolver:
             return self.scope.params.resolve(node)
         type_ = self._find_type(node)
         if isinstance(type_, ValueVariable):
-            nullable = type_.nullable or self.scope.is_nullable(node.name)
-            return ValueRef(variable=node.name, type=type_.type, nullable=nullable, origin=node.span)
+            return self._build_value(node, type_)
         return None if type_ is None else build_entity(node.name, type_, self.scope, node)
+
+    def _build_value(self, node: ast.Variable, type_: ValueVariable) -> ValueRef:
+        nullable = type_.nullable or self.scope.is_nullable(node.name)
+        return ValueRef(variable=node.name, type=type_.type, nullable=nullable, origin=node.span)
 
     def _resolve_property(self, node: ast.PropertyRef) -> Expr | None:
         variable = node.variable
@@ -269,8 +281,7 @@ class ReadNameResolver:
         if type_ is None:
             return None
         if isinstance(type_, ValueVariable):
-            nullable = type_.nullable or self.scope.is_nullable(variable.name)
-            value = ValueRef(variable=variable.name, type=type_.type, nullable=nullable, origin=variable.span)
+            value = self._build_value(variable, type_)
             return bind_field(value, node.name, node.span, self, self.findings, is_meta=node.is_meta)
         return self._resolve_meta(node, type_) if node.is_meta else self._resolve_declared_property(node, type_)
 
@@ -322,6 +333,12 @@ class ReadNameResolver:
             self.findings.add_error("T6", node.span, "`$_` has no value", help_)
             return None
         type_ = self.scope.find(node.name)
+        if type_ is None and self.scope.is_let(node.name):
+            # Only one in a circle, which is reported, or one of whose value an id is asked is not replaced.
+            if not self.findings:
+                message = f"`${node.name}` is an abbreviation of a value, which has no id"
+                self.findings.add_error("T2", node.span, message, "use the variable of the node or edge itself")
+            return None
         if type_ is None:
             help_ = self._build_unbound_help(node.name)
             self.findings.add_error("T6", node.span, f"`${node.name}` is not bound", help_)
@@ -333,6 +350,12 @@ class ReadNameResolver:
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
         return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+
+
+def build_position_name(variable: str) -> str:
+    """Return the name of the variable that is bound to the place of an `each` element in its list."""
+    # No user can write it, and it belongs to its variable, so that two of them don't clash where variables don't.
+    return f"{POSITION_PREFIX}{variable}"
 
 
 def _build_type_name(type_: EntityType, node: ast.PropertyRef, *, nullable: bool) -> Expr:

@@ -1,17 +1,21 @@
 """Admission control: a thread pool for the engine's work, with limits per actor and for all actors together."""
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
+from omnigraph.commit.commit_queue import MAX_GROUP, call_when_queued
 from omnigraph.config.server import ServerLimits
 from omnigraph.server.http_errors import RequestLimitError, ServerUnavailableError
 
 T = TypeVar("T")
 
+# The number of mutations that may be evaluated or wait for their commit: as many as one swap publishes together.
+MAX_MUTATIONS = MAX_GROUP
 # The share of the threads that one actor may use: the remaining quarter stays free for other actors.
 _MAX_ACTOR_SHARE = 0.75
 
@@ -28,6 +32,10 @@ class Admission:
         self._shares: dict[str, asyncio.Semaphore] = {}
         # At least one slot: a server with a single thread must be able to write.
         self._write_slots = asyncio.Semaphore(max(1, limits.threads // 2))
+        # Mutations have threads of their own, in which they wait to be published together. No more are evaluated at a
+        # time than there are slots for writes.
+        self._mutation_pool = ThreadPoolExecutor(MAX_MUTATIONS, thread_name_prefix="mutation")
+        self._evaluation_slots = threading.Semaphore(max(1, limits.threads // 2))
         self._pending = 0
 
     @property
@@ -71,6 +79,23 @@ class Admission:
         async with self._write_slots:
             return await self.run(actor, work)
 
+    async def run_mutation(self, work: Callable[[], T]) -> T:
+        """Run a mutation, to its end. While it waits for its commit, others may be evaluated.
+
+        Raises:
+            ServerUnavailableError: The queue is full.
+        """
+        with self._count_pending():
+            return await asyncio.get_running_loop().run_in_executor(self._mutation_pool, self._run_in_slot, work)
+
+    def _run_in_slot(self, work: Callable[[], T]) -> T:
+        self._evaluation_slots.acquire()
+        with ExitStack() as slot:
+            # Once, by whichever comes first: the queue of commits, or the end of the work.
+            slot.callback(self._evaluation_slots.release)
+            with call_when_queued(slot.close):
+                return work()
+
     async def run(self, actor: str, work: Callable[[], T]) -> T:
         """Run `work` in a thread of the pool as soon as one is free within the actor's share.
 
@@ -79,19 +104,25 @@ class Admission:
         Raises:
             ServerUnavailableError: The queue is full.
         """
+        with self._count_pending():
+            async with self._shares.setdefault(actor, asyncio.Semaphore(self._share)):
+                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    @contextmanager
+    def _count_pending(self) -> Iterator[None]:
         # One bound for all actors: `threads` calls run, `waiting` more may queue.
         if self._pending >= self._limits.threads + self._limits.waiting:
             raise ServerUnavailableError.server_busy()
         self._pending += 1
         try:
-            async with self._shares.setdefault(actor, asyncio.Semaphore(self._share)):
-                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            yield
         finally:
             self._pending -= 1
 
     def close(self) -> None:
-        """Wait until all running work has ended, and close the pool."""
+        """Wait until all running work has ended, and close the pools."""
         self._pool.shutdown(wait=True)
+        self._mutation_pool.shutdown(wait=True)
 
 
 @contextmanager

@@ -175,6 +175,11 @@ class Service:
         with self.admission.admit_write(actor):
             return await self.admission.run_write(actor, work)
 
+    async def mutate(self, request: Request, work: Callable[[], T]) -> T:
+        """Run a mutation like `write`; while it waits for its commit, it leaves its place to others."""
+        with self.admission.admit_write(get_exchange(request).actor.name):
+            return await self.admission.run_mutation(work)
+
     async def read(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool = False) -> T:
         """Run `work` in a thread, and cancel its budget if the client disconnects.
 

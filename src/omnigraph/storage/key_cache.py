@@ -219,13 +219,32 @@ class KeyCache:
         if rows.num_rows > MAX_FILE_ROWS:
             return
         for name, key in self._get_columns(table.path).items():
-            known = cast("_FileKeys | None", self._cache.get(key))
             # On another branch, the name may be that of another column.
             if name not in rows.schema.names or key[2] != table.find_field_number(name):
                 continue
-            if known is not None and files not in known.files:
-                added = known.add([files], [rows.num_rows], _take_column(rows, name, known.values.type))
-                self._cache.put(key, added, added.nbytes)
+            known = cast("_FileKeys | None", self._cache.get(key))
+            if known is not None:
+                self._add(key, known, [files], [rows.num_rows], _take_column(rows, name, known.values.type))
+
+    def _add(
+        self, key: tuple[object, ...], known: _FileKeys, files: Sequence[Files], counts: Sequence[int], values: pa.Array
+    ) -> _FileKeys:
+        """Add the keys of files to what is cached, or to `known` if nothing is; return the result.
+
+        Under a lock: if one of two writers lost what it adds, every later writer would read its file.
+        """
+        with self._lock:
+            known = cast("_FileKeys | None", self._cache.get(key)) or known
+            if any(name in known.files for name in files):
+                # Another thread has added some of them in the meantime.
+                added = _FileKeys(values.slice(0, 0), np.empty(0, np.int64), {}).add(files, counts, values)
+                new = added.keep([name for name in files if name not in known.files])
+                ends = np.append(new.starts[1:], len(new.values))
+                files, counts, values = list(new.files), (ends - new.starts).tolist(), new.values
+            if files:
+                known = known.add(files, counts, values)
+                self._cache.put(key, known, known.nbytes)
+            return known
 
     def _find_tail(self, table: KeyedTable, covered: frozenset[int]) -> _Tail:
         """Return the small fragments without an index; those of the version before it are extended."""
@@ -255,9 +274,9 @@ class KeyCache:
         if sum(batch.num_rows for batch in batches) != sum(counts):
             return None  # a read of the table itself reports what is wrong with it
         values = _take_column(pa.Table.from_batches(batches), column.name, column.type)
-        known = known.add(list(missing), counts, values)
-        self._cache.put(key, known, known.nbytes)
-        return known
+        merged = self._add(key, known, list(missing), counts, values)
+        # Another thread, on another branch, may have dropped files of this tail.
+        return merged if tail.files.keys() <= merged.files.keys() else known.add(list(missing), counts, values)
 
     def _find_ids(self, table: KeyedTable, files: Sequence[Files], offsets: Positions) -> pa.Array | None:
         """Return the ids of rows, given by their files and offsets, if these are cached."""

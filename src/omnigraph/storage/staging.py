@@ -245,11 +245,12 @@ def stage_upsert(
     rows: pa.Table | RowStream,
     observer: WriteObserver = NULL_OBSERVER,
     located: RowLocations | None = None,
+    deleted: Sequence[str] = (),
 ) -> StagedWrite:
-    """Stage rows that replace those with the same ids, or are new.
+    """Stage rows that replace those with the same ids, or are new, and the removal of the rows with `deleted` ids.
 
-    `located` has the addresses of the replaced rows, if the caller has looked them up. The ids of a stream are not
-    checked for duplicates; the caller has done that.
+    `located` has the addresses of the replaced and deleted rows, if the caller has looked them up. The ids of a stream
+    are not checked for duplicates; the caller has done that.
 
     Raises:
         DuplicateRowError: Two rows of a table have the same id.
@@ -258,13 +259,19 @@ def stage_upsert(
         # The keys of a stream are only those that replace a row, so each has an address.
         assert rows.located is None or len(rows.located.addresses) == len(rows.keys)  # noqa: S101 - each has one
         stream_located = located if rows.located is None else rows.located
-        return _stage(table, WriteKind.UPSERT, rows=rows, keys=rows.keys, located=stream_located, observer=observer)
+        keys = _add_keys(rows.keys, deleted)
+        return _stage(table, WriteKind.UPSERT, rows=rows, keys=keys, located=stream_located, observer=observer)
     ids = _combine_chunks(rows.column(ID))
     counts = ids.value_counts()
     repeated = counts.field(0).filter(pc.greater(counts.field(1), 1))
     if len(repeated):
         raise DuplicateRowError(table.path, repeated[0].as_py())
-    return _stage(table, WriteKind.UPSERT, rows=rows, keys=ids, located=located, observer=observer)
+    keys = _add_keys(ids, deleted)
+    return _stage(table, WriteKind.UPSERT, rows=rows, keys=keys, located=located, observer=observer)
+
+
+def _add_keys(keys: pa.Array, deleted: Sequence[str]) -> pa.Array:
+    return pa.concat_arrays([keys, pa.array(list(deleted), pa.string())]) if deleted else keys
 
 
 def stage_delete(table: LanceTable, ids: Sequence[str] | pa.Array, located: RowLocations | None = None) -> StagedWrite:

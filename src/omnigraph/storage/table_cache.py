@@ -265,6 +265,11 @@ class TableCache:
             reason = f"it has {rows:,} rows, and its pin says {expected.rows:,}"
             raise self.explain(PinUnreadableError(path, version, reason))
 
+    def forget(self, path: str, version: int) -> None:
+        """Drop the handle of a version whose files are about to be removed, because no commit will have it."""
+        for cached in (self._open, self._fragments, self._verified):
+            cached.pop((path, version))
+
     def list_open(self) -> list[tuple[str, int]]:
         """Return the versions with a cached handle, the most recently used ones last."""
         return self._open.list_keys()

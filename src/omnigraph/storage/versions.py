@@ -101,13 +101,21 @@ def _commit_columns(handles: TableCache, staged: StagedWrite, dataset: LanceData
 
 
 def _commit(handles: TableCache, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation) -> int:
-    store = handles.store
+    committed = create_version(handles.store, path, dataset, operation)
+    adopt_version(handles, path, committed, int(dataset.version))
+    return int(committed.version)
+
+
+def create_version(
+    store: GraphStorage, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation
+) -> LanceDataset:
+    """Create a detached version without caching its handle."""
     try:
         with (
             attribute_requests(store.runtime.telemetry, "table"),
             translate_store_errors(f"create a version of {path}"),
         ):
-            committed = LanceDataset.commit(
+            return LanceDataset.commit(
                 dataset,
                 Transaction(dataset.version, operation),
                 detached=True,
@@ -118,10 +126,13 @@ def _commit(handles: TableCache, path: str, dataset: LanceDataset, operation: La
         if _NUMBER_PANIC in str(error):
             raise FragmentNumbersExhaustedError(path) from error
         raise
-    handles.put(path, committed)
+
+
+def adopt_version(handles: TableCache, path: str, created: LanceDataset, base: int) -> None:
+    """Cache the handle of a version that was made of `base`."""
+    handles.put(path, created)
     # Its files are those of a verified version, and some that this process has just written.
-    handles.mark_verified(path, int(committed.version), handles.get_verified_level(path, int(dataset.version)))
-    return int(committed.version)
+    handles.mark_verified(path, int(created.version), handles.get_verified_level(path, base))
 
 
 def list_detached_files(path: str, versions: Iterable[int]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from omnigraph.engine.checking.rule_violations import RuleViolation, ViolationCo
 from omnigraph.engine.constraints.unique import find_row_clashes
 from omnigraph.engine.constraints.values import check_values
 from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
-from omnigraph.engine.decoding.row_ids import derive_ids
+from omnigraph.engine.row_ids import derive_ids
 from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType, VectorOf

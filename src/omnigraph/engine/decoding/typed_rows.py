@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from omnigraph.engine.decoding.json_columns import DecodedColumn, decode_json_column
 from omnigraph.engine.decoding.object_decoder import Columns
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.engine.decoding.row_ids import derive_ids, generate_ids
+from omnigraph.engine.row_ids import derive_ids, generate_ids
 from omnigraph.engine.writing.blob_claims import find_unreadable_claims
 from omnigraph.ids import Ids
 from omnigraph.schema.arrow import DST, ID, SRC, build_arrow_schema, to_arrow_type

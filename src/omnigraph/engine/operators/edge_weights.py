@@ -11,7 +11,7 @@ from omnigraph.engine.predicate_eval import evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.errors import QueryError
 from omnigraph.query.expr import Expr
-from omnigraph.query.mutation_plan import ROW
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.arrow import ID, to_arrow_type
 from omnigraph.schema.types import Scalar

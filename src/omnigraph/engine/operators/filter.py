@@ -11,10 +11,24 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, get_column_name
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import mask_missing, to_stored_type
-from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Op, TextMatch, ValueRef
+from omnigraph.query.expr import (
+    Bm25,
+    Compare,
+    Distance,
+    Expr,
+    Identity,
+    MetaColumn,
+    Nearest,
+    Op,
+    Rrf,
+    Snippet,
+    TextMatch,
+    ValueRef,
+)
 from omnigraph.query.expr_tree import build_conjunction, find_variables, walk
 from omnigraph.storage.arrow_buffers import build_array, read_booleans
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -44,6 +58,16 @@ class BindingValues:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         return self.context.take_at(type_name, column, at)
 
+    def read_search_value(self, expr: SearchValue) -> Column:
+        """Return a score, a distance or a passage in every row."""
+
+        def evaluate(part: Expr, rows: slice) -> pa.Array:
+            columns = {name: column[rows] for name, column in self.columns.items()}
+            values = BindingValues(columns, rows.stop - rows.start, self.types, self.context)
+            return concat_chunks(evaluate_over(part, values, self.context.inputs))
+
+        return evaluate_search_value(expr, self.columns, self.types, self.size, self.context, evaluate)
+
     def compare(self, expr: Compare) -> Column | None:
         """Compare two variables of the same type by their positions, or return None for any other comparison."""
         match expr:
@@ -71,9 +95,10 @@ def to_mask(values: Column) -> NDArray[np.bool_]:
     return read_booleans(concat_chunks(values))
 
 
-def has_text_match(expr: Expr) -> bool:
-    """Return whether an expression contains a text search."""
-    return any(isinstance(part, TextMatch) for part in walk(expr))
+def has_search(expr: Expr) -> bool:
+    """Return whether an expression contains a search, which no filter of a table evaluates."""
+    searches = TextMatch | Nearest | Bm25 | Rrf | Distance | Snippet
+    return any(isinstance(part, searches) for part in walk(expr))
 
 
 def evaluate_filters(
@@ -97,7 +122,7 @@ def find_rows(
     table = context.get_reader(type_name)
     rows = within
     # Predicates without a text search go to the table in one conjunction, which can use its indexes.
-    plain = [expr for expr in filters if not has_text_match(expr)]
+    plain = [expr for expr in filters if not has_search(expr)]
     if plain:
         if context.profile is not None and rows is None:
             _note_access(table, build_conjunction(plain), context, context.profile)
@@ -106,8 +131,8 @@ def find_rows(
         if isinstance(expr, TextMatch):
             matching = find_text_positions(context, expr, type_name)
             rows = matching if rows is None else np.intersect1d(rows, matching, assume_unique=True)
-        elif has_text_match(expr):
-            # A text search within `or` or `not` has no list of rows: it is evaluated row by row.
+        elif has_search(expr):
+            # Scores, and a text search within `or` or `not`, have no list of rows: they are evaluated row by row.
             rows = table.get_positions() if rows is None else rows
             rows = rows[evaluate_filters((expr,), type_name, rows, context)]
     return table.get_positions() if rows is None else rows.astype(np.int64, copy=False)

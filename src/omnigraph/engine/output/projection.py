@@ -1,7 +1,7 @@
 """Evaluate expressions over the rows of a result: output columns are read last, and only for these rows."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
+from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import evaluate_bound, mask_missing, to_stored_type
@@ -40,7 +41,8 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
 )
-from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
@@ -175,6 +177,15 @@ class _FrameValues:
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         return self.frame.context.take_at(type_name, column, at)
 
+    def read_search_value(self, expr: SearchValue) -> Column:
+        frame, rows = self.frame, np.arange(self.frame.size) if self.rows is None else self.rows
+        columns = {name: frame.get_positions(name, rows) for name in find_variables(expr)}
+
+        def evaluate(part: Expr, at: slice) -> pa.Array:
+            return frame.evaluate_stored(part, rows[at])
+
+        return evaluate_search_value(expr, columns, frame.types, len(rows), frame.context, evaluate)
+
     def compare(self, expr: Compare) -> Column | None:
         match expr:
             case Compare(
@@ -182,8 +193,9 @@ class _FrameValues:
             ) if self.frame.types[left.variable] == self.frame.types[right.variable]:
                 # Nodes of a union may have equal ids, and are different if their types are.
                 first, second = (self.frame.get_positions(side.variable, self.rows) for side in (left, right))
-                is_same = first == second
-                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+                is_same = first == second if expr.op is Op.EQ else first != second
+                # A missing row has no id, so the comparison is unknown.
+                return pa.array(is_same, pa.bool_(), mask=(first < 0) | (second < 0))
             case _:
                 return None
 
@@ -241,7 +253,12 @@ def find_ranked_variable(rank: Rank) -> str:
 
 def build_output_schema(query: ReadQuery, catalog: Catalog) -> pa.Schema:
     """Return the Arrow schema of a query's result."""
-    return pa.schema([_build_field(column.name, column.value, catalog) for column in query.output])
+    return build_columns_schema(query.output, catalog)
+
+
+def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog) -> pa.Schema:
+    """Return the Arrow schema of output columns."""
+    return pa.schema([_build_field(column.name, column.value, catalog) for column in columns])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.operators.filter import has_text_match
+from omnigraph.engine.operators.filter import has_search
 from omnigraph.engine.physical_plan import EdgeAccessMode
 from omnigraph.engine.tables.column_statistics import load_statistics
 from omnigraph.options import Traversal
@@ -71,7 +71,7 @@ class CostModel:
         return cached[1]
 
     def _estimate(self, type_name: str, filters: Sequence[Expr]) -> float:
-        plain = [expr for expr in filters if not has_text_match(expr)]
+        plain = [expr for expr in filters if not has_search(expr)]
         reader = self.context.get_reader(type_name)
         rows = float(reader.count)
         if plain:
@@ -83,7 +83,7 @@ class CostModel:
         """Describe how the rows of a type that pass are found, for `explain`."""
         if not filters:
             return "every row"
-        plain = [expr for expr in filters if not has_text_match(expr)]
+        plain = [expr for expr in filters if not has_search(expr)]
         methods = []
         if plain:
             reader = self.context.get_reader(type_name)

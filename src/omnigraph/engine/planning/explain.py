@@ -213,7 +213,7 @@ def _format_verb(verb: str, link: Link) -> str:
 def _format_hop(source: str, link: Link, target: str) -> str:
     tail, head = _ARROWS[link.direction]
     variable = "" if link.edge_variable is None else f"{_format_variable(link.edge_variable)}: "
-    high = "*" if link.high is None else str(link.high)
+    high = "*" if link.high is None else link.high
     bounds = f"{{{link.low},{high}}}" if link.is_multi else ""
     return f"{_format_variable(source)} {tail}[{variable}{link.edge}{bounds}]{head} {_format_variable(target)}"
 

@@ -178,6 +178,8 @@ class _PatternPlanner:
         for _ in self._graph.late_variables:
             plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_inputs(left, plain)
+            # Hops between variables that are bound now were followed with them.
+            plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_connected(left, [*self._take_late_hops(), *plain])
         plain = [hop for hop in plain if hop.source in left or hop.target in left]
         self._add_components(self._graph.find_components(plain, left, ()), plain)
@@ -350,9 +352,9 @@ class _PatternPlanner:
     def _plan_either(self, block: Either, rows: float, binds: frozenset[str]) -> UnionJoin:
         number = self._context.next_number()
         bound = tuple(each.variable for each in block.variables if each.variable in binds)
-        # All variables tell matches apart, so they are compared even if nothing reads them.
+        # All variables tell matches apart, so they are compared even if nothing reads them, unless one match is enough.
         listed = tuple(each.variable for each in block.variables)
-        if self._semantics is not MatchSemantics.EVERY and not bound:
+        if self._semantics is MatchSemantics.EXISTS and not bound:
             listed = ()
         alternatives = tuple(
             self._plan_inner(block, pattern, listed, MatchSemantics.EXISTS, rows) for pattern in block.alternatives

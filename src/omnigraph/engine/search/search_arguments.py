@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
-from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rrf, TextMatch
+from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rrf, Snippet, TextMatch
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.schema.catalog import Value
@@ -39,6 +39,8 @@ def _check(part: Expr, inputs: QueryInputs) -> None:
             resolve_edits(inputs, part)
         case Bm25():
             resolve_text(inputs, part.query, "bm25")
+        case Snippet():
+            resolve_text(inputs, part.query, "snippet")
         case Nearest():
             _resolve_vector_input(inputs, part)
         case Rrf():

@@ -57,6 +57,11 @@ def tokenize(text: str, check: Check = lambda: None) -> Iterator[Word]:
         yield from map(Word, words, stem_words(words))
 
 
+def split_runs(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the runs of letters and digits of a text begin and end; a run has one or more words, or none."""
+    return (match.span() for match in _RUNS.finditer(text))
+
+
 def iter_with_check(items: Iterable[T], check: Check) -> Iterator[T]:
     """Yield the same items, calling `check` regularly."""
     for number, item in enumerate(items):

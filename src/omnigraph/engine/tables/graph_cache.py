@@ -1,5 +1,6 @@
 """The read cache of one open graph: table readers, columns, adjacency and search structures under one memory limit."""
 
+import copy
 import os
 import threading
 import weakref
@@ -64,6 +65,17 @@ class GraphCache:
         with self._lock:
             self._versions.add(view.snapshot, pin, reader)
         return reader
+
+    def without_derived(self) -> "GraphCache":
+        """Return the same cache, for reads of versions that no commit will have: nothing of them is stored."""
+        other = copy.copy(self)
+        other._derived = None  # noqa: SLF001 - a copy of its own
+        return other
+
+    def forget(self, path: str, version: int) -> None:
+        """Drop the reader of a version that no commit will have."""
+        with self._lock:
+            self._versions.remove(path, version)
 
     def get_topology(self, view: View, edge: EdgeType, budget: Budget) -> Topology:
         """Return the topology of an edge type, built on first use.

@@ -42,6 +42,12 @@ class VersionCache:
             _mark_used(versions, snapshot, pin)
         return reader
 
+    def remove(self, path: str, version: int) -> None:
+        """Drop the reader of a version."""
+        versions = self._tables.get(path)
+        if versions is not None:
+            versions.readers.pop(version)
+
     def add(self, snapshot: Snapshot, pin: Pin, reader: TableReader) -> None:
         """Cache a reader, and drop those that it replaces."""
         versions = self._tables.get_or_build(pin.path, _TableVersions)

@@ -2,16 +2,18 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import assert_never
 
 import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement, SelectionUnchanged
-from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.predicate_eval import evaluate
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog
+from omnigraph.engine.writing.cascade import BYTES_PER_ID, cascade
+from omnigraph.engine.writing.driven_statements import AnswerMatch, DrivenRun
+from omnigraph.engine.writing.key_ids import derive_row_ids
 from omnigraph.engine.writing.row_filter import filter_rows, find_matching_ids
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.streamed_update import (
@@ -24,110 +26,111 @@ from omnigraph.engine.writing.streamed_update import (
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
 from omnigraph.ids import Ids
-from omnigraph.query.expr import Const, Expr, Now, ParamRef
+from omnigraph.query.expr import Const, Expr, Identity, Now, ParamRef, ValueRef
 from omnigraph.query.format_expr import format_expr
-from omnigraph.query.mutation_plan import Assign, Delete, InsertEdge, InsertNode, MutationQuery, Update
+from omnigraph.query.mutation_plan import (
+    Assign,
+    Delete,
+    DriveMatch,
+    EndValue,
+    InsertEdge,
+    InsertNode,
+    MutationQuery,
+    Update,
+)
 from omnigraph.schema.arrow import DST, ID, SRC
-from omnigraph.schema.catalog import AnyType, Value
-from omnigraph.schema.types import Scalar, ValueType
-from omnigraph.schema.values import derive_id, format_key
+from omnigraph.schema.catalog import Value
+from omnigraph.schema.types import Scalar
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
 from omnigraph.storage.lance_table import LanceTable
 
 
-def derive_row_ids(type_: AnyType, rows: pa.Table) -> pa.Array:
-    """Derive the id of every row from its key columns, which have no nulls."""
-    # The id of a single text key is the text itself, so the column can be used as it stands.
-    if len(type_.key) == 1 and pa.types.is_string(rows.schema.field(type_.key[0]).type):
-        return rows.column(type_.key[0]).combine_chunks()
-    columns = [_iter_key_texts(find_key_type(type_, name), rows.column(name)) for name in type_.key]
-    return pa.array([derive_id(texts) for texts in zip(*columns, strict=True)], pa.string())
-
-
-def find_key_type(type_: AnyType, column: str) -> ValueType:
-    """Return the type of a key column: a property's, or String for an end of an edge."""
-    prop = type_.find_property(column)
-    return Scalar.STRING if prop is None else prop.type
-
-
-def _iter_key_texts(type_: ValueType, column: pa.ChunkedArray) -> Iterator[str]:
-    return (format_key(type_, value) for value in column.to_pylist())
-
-
-# An estimate of what an id takes in memory while its row is deleted: a Python string, and entries in a few sets.
-_BYTES_PER_ID = 300
-
-
 def run_statements(
-    query: MutationQuery, pending: WriteBuffer, inputs: QueryInputs, ids: Ids, check: Callable[[], None]
-) -> list[Requirement]:
-    """Add the effects of all statements to the buffer, and return the requirements of their row selections.
+    query: MutationQuery,
+    pending: WriteBuffer,
+    inputs: QueryInputs,
+    ids: Ids,
+    check: Callable[[], None],
+    answer: AnswerMatch,
+) -> DrivenRun:
+    """Add the effects of all statements to the buffer, and return the run, with the requirements of what was read.
 
-    `check` is called between statements and raises to cancel. An update of many rows is streamed if no other statement
-    can see its effects, else its rows are buffered.
+    `check` is called between statements and raises to cancel; `answer` answers a match over the pending rows. An update
+    of many rows is streamed if no other statement can see its effects, else its rows are buffered.
     """
-    read: list[Requirement] = []
-    statements_per_type = Counter(statement.type.name for statement in query.statements)
+    run = DrivenRun(pending, inputs, ids, answer, check)
+    read = run.requirements
+    statements_per_type = Counter(statement.type.name for statement in query.list_statements())
+    is_driven = query.last_match is not None
     has_delete = any(isinstance(statement, Delete) for statement in query.statements)
     for statement in query.statements:
         check()
+        if isinstance(statement, DriveMatch):
+            run.run(statement)
+            continue
         table = pending.get_table(pending.view.get_type(statement.type.name))
         match statement:
             case InsertNode():
-                _insert(statement, table, inputs, ids)
+                _insert(statement, table, inputs, ids, run)
             case InsertEdge():
-                _insert(statement, table, inputs, ids)
-                _expect_ends(statement, pending, inputs)
+                _insert(statement, table, inputs, ids, run)
+                _expect_ends(statement, pending, inputs, run)
             case Update():
                 # A query has either deletes or other statements, so a cascade can't touch streamed rows.
-                may_stream = statements_per_type[statement.type.name] == 1
+                may_stream = statements_per_type[statement.type.name] == 1 and not is_driven
                 read += _update(statement, table, inputs, _choose_buffer_limit(pending) if may_stream else None)
             case Delete():
                 read += _delete(statement, table, inputs)
                 pending.check_size(
-                    len(table.deleted) * _BYTES_PER_ID, f"the ids of {len(table.deleted):,} rows to delete"
+                    len(table.deleted) * BYTES_PER_ID, f"the ids of {len(table.deleted):,} rows to delete"
                 )
             case _:
                 assert_never(statement)
     if has_delete:
-        _cascade(pending)
-        deleted = sum(len(table.deleted) for table in pending.touched)
-        pending.check_size(deleted * _BYTES_PER_ID, f"the ids of {deleted:,} rows to delete")
+        cascade(pending)
     check()
-    return read
+    return run
 
 
-def _cascade(pending: WriteBuffer) -> None:
-    """Delete the edges of all types that start or end at a deleted node."""
-    for edge in pending.view.catalog.edges.values():
-        for end in list_ends(edge):
-            deleted_nodes = pending.get_table(pending.get_node_type(end.node)).deleted
-            if deleted_nodes:
-                edges = pending.get_table(edge)
-                edges.delete(edges.find_matching(end.column, deleted_nodes, [ID]).column(ID).to_pylist())
-
-
-def _insert(statement: InsertNode | InsertEdge, table: PendingTable, inputs: QueryInputs, ids: Ids) -> None:
+def _insert(
+    statement: InsertNode | InsertEdge, table: PendingTable, inputs: QueryInputs, ids: Ids, run: DrivenRun
+) -> None:
     type_ = table.type
     values = {assign.property: _compute_value(assign, table, inputs) for assign in statement.values}
     values |= {name: type_.by_name[name].default for name in statement.omitted}
     row = {name: _to_pending_value(table, name, value) for name, value in values.items()}
     if isinstance(statement, InsertEdge):
-        row |= {SRC: inputs.resolve(statement.source), DST: inputs.resolve(statement.target)}
+        row |= {SRC: _resolve_end(statement.source, inputs, run), DST: _resolve_end(statement.target, inputs, run)}
     # Without a key the id is random: no committed row can have it, and nothing is omitted from an existing row.
     is_fresh = not type_.key
     rows = pa.Table.from_pylist([{**row, ID: ids.ulid() if is_fresh else None}], table.schema)
     if not is_fresh:
-        rows = rows.set_column(rows.schema.get_field_index(ID), ID, derive_row_ids(type_, rows))
-    table.put(rows, is_fresh=is_fresh, omitted=() if is_fresh else statement.omitted)
+        row_ids = derive_row_ids(type_, {name: rows.column(name) for name in type_.key})
+        rows = rows.set_column(rows.schema.get_field_index(ID), ID, row_ids)
+    if statement.variable is not None:
+        run.name_row(statement.variable, concat_chunks(rows.column(ID)))
+    omitted = statement.omitted
+    if statement.if_absent:
+        rows = run.leave_existing(table, rows)
+        omitted = ()
+    if rows.num_rows:
+        table.put(rows, is_fresh=is_fresh, omitted=() if is_fresh else omitted)
 
 
-def _expect_ends(statement: InsertEdge, pending: WriteBuffer, inputs: QueryInputs) -> None:
+def _resolve_end(end: EndValue, inputs: QueryInputs, run: DrivenRun) -> Value:
+    """Return the id at an end of an edge; a variable names the row of an earlier insert."""
+    if isinstance(end, Identity | ValueRef):
+        row_id: str = run.matched.get_ids(end.variable)[0].as_py()
+        return row_id
+    return inputs.resolve(end)
+
+
+def _expect_ends(statement: InsertEdge, pending: WriteBuffer, inputs: QueryInputs, run: DrivenRun) -> None:
     """Let the next lookup of nodes include the ends of an edge, which saves a request."""
     edge = pending.view.catalog.edges[statement.type.name]
     for node_name, end in ((edge.source, statement.source), (edge.target, statement.target)):
         address_cache = pending.get_table(pending.get_node_type(node_name)).known
-        address_cache.expect(pa.array([inputs.resolve(end)], pa.string()))
+        address_cache.expect(pa.array([_resolve_end(end, inputs, run)], pa.string()))
 
 
 def _choose_buffer_limit(pending: WriteBuffer) -> float:

@@ -30,6 +30,7 @@ from omnigraph.query.expr_tree import split_conjuncts
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
+from omnigraph.storage.columnar_sets import is_among
 from omnigraph.storage.key_lookup import RowAddressCache, RowLocations
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.watch import Watch
@@ -186,6 +187,17 @@ class PendingTable:
             self.known.note(committed)
         pending = self.rows.filter(_is_one_of(self.rows.column(column), set(sorted_keys)))
         return _join(self.schema, [committed, pending], columns)
+
+    def fetch(self, ids: pa.Array) -> pa.Table:
+        """Return the rows with these distinct ids, pending or committed, in their pending form and any order."""
+        pending = self.rows.filter(pa.array(is_among(self.rows.column(ID), ids)))
+        superseded = pa.array(self.find_superseded_ids(), pa.string())
+        missing = ids.filter(pa.array(~is_among(ids, superseded)))
+        if not len(missing):
+            return pending
+        rows = self.known.fetch_rows(missing, self.schema.names, with_address=True)
+        committed = reference_blobs(self.type, rows).select(self.schema.names).cast(self.schema)
+        return pa.concat_tables([pending, committed])
 
     def select_where(
         self, predicate: Expr, inputs: QueryInputs, columns: Sequence[str], watch: Watch | None = None

@@ -8,8 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.query.logical_plan import BoundQuery, Pattern, ReadQuery, prune_columns
-from omnigraph.query.mutation_plan import Delete, InsertEdge, InsertNode, MutationQuery, Statement, Update
+from omnigraph.query.logical_plan import Pattern, ReadQuery, prune_columns
+from omnigraph.query.mutation_plan import (
+    BoundQuery,
+    Delete,
+    DriveMatch,
+    InsertEdge,
+    InsertNode,
+    MutationQuery,
+    Statement,
+    Update,
+)
 from omnigraph.query.rules.empty_pattern import reduce_empty_patterns
 from omnigraph.query.rules.pushdown import push_down
 from omnigraph.query.rules.simplify import simplify, simplify_filters
@@ -48,5 +57,7 @@ def _rewrite_statement(statement: Statement) -> Statement:
             return replace(statement, where=simplify(statement.where))
         case InsertNode() | InsertEdge():
             return statement
+        case DriveMatch():
+            return replace(statement, read=rewrite_read(statement.read))
         case _:
             assert_never(statement)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
@@ -55,13 +55,26 @@ def get_schema_name(type_: type[msgspec.Struct]) -> str:
 def define_answer(type_: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """Return a struct with the keys and types of the JSON form of a result, and with its description.
 
-    It requires every key, since results are sent with all of them. A struct that holds no result is returned unchanged.
+    It requires every key but optional ones, since results are sent with all others. A struct that holds no result is
+    returned unchanged.
     """
     types = _map_keys(type_)
     if types == {field.name: field.type for field in msgspec.structs.fields(type_)} and type_ not in NAMES:
         return type_
+    optional = {key.name for key in list_keys(type_) if key.is_optional and key.outer is None}
+    fields = [
+        (name, _exclude_null(item) | msgspec.UnsetType, msgspec.UNSET) if name in optional else (name, item)
+        for name, item in types.items()
+    ]
     namespace = {"__doc__": type_.__doc__}
-    return msgspec.defstruct(get_schema_name(type_), list(types.items()), namespace=namespace, kw_only=True)
+    return msgspec.defstruct(get_schema_name(type_), fields, namespace=namespace, kw_only=True)
+
+
+def _exclude_null(type_: Any) -> Any:  # noqa: ANN401 - any annotation
+    """Return the type of an optional key, which is left out instead of null."""
+    if get_origin(type_) not in (Union, UnionType):
+        return type_
+    return Union[tuple(item for item in get_args(type_) if item is not NoneType)]  # noqa: UP007 - as above
 
 
 def _map_keys(type_: type[msgspec.Struct]) -> dict[str, Any]:

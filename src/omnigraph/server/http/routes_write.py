@@ -56,7 +56,7 @@ async def answer_mutation(
     service: Service, request: Request, graph: Graph, body: MutateBody, source: Source
 ) -> Response:
     """Run a mutation and respond with its effect."""
-    done = await service.write(
+    done = await service.mutate(
         request,
         partial(
             graph.mutate,

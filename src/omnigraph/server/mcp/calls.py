@@ -327,7 +327,8 @@ async def run_mutation(
     caller: Caller, graph: Graph, source: Source, name: str | None, params: dict[str, Any], controls: WriteControls
 ) -> ToolResult:
     """Run a mutation and return its result."""
-    result = await caller.write(
+    result = await caller.service.mutate(
+        caller.request,
         partial(
             graph.mutate,
             source,
@@ -338,7 +339,7 @@ async def run_mutation(
             idempotency_key=controls.idempotency_key,
             if_commit=controls.if_commit,
             budget=caller.service.build_write_budget(controls.seconds, controls.memory_bytes),
-        )
+        ),
     )
     caller.service.record_commit(caller.request, "mutate", result.commit_id)
     return ToolResult.from_value(result.to_json())

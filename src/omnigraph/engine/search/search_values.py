@@ -1,0 +1,56 @@
+"""Evaluate scores, distances and passages as values of rows that bind variables."""
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from omnigraph.engine.bindings import Positions
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.search.pair_distance import compute_pair_distances
+from omnigraph.engine.search.ranking import score_rows
+from omnigraph.engine.search.search_arguments import reserve, resolve_text
+from omnigraph.engine.search.snippet import build_snippets
+from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
+from omnigraph.engine.value_store import evaluate_bound, to_stored_type
+from omnigraph.query.expr import Bm25, Distance, Expr, Nearest, Rank, Rrf, Snippet
+
+SearchValue: TypeAlias = Rank | Distance | Snippet
+
+
+class EvaluateRows(Protocol):
+    """A function that evaluates an expression in a range of rows."""
+
+    def __call__(self, expr: Expr, rows: slice, /) -> pa.Array:
+        """Return the values of these rows."""
+        ...
+
+
+def evaluate_search_value(
+    expr: SearchValue,
+    columns: Mapping[str, Positions],
+    types: Mapping[str, str],
+    size: int,
+    context: ExecutionContext,
+    evaluate: EvaluateRows,
+) -> pa.Array:
+    """Return a score, a distance or a passage in every row; null where a row has none."""
+    match expr:
+        case Distance():
+            type_ = to_stored_type(expr.left.type)
+
+            def read(rows: slice) -> tuple[pa.Array, pa.Array]:
+                left, right = evaluate(expr.left, rows), evaluate(expr.right, rows)
+                return left.cast(type_), right.cast(type_)
+
+            return compute_pair_distances(read, size, context.budget.check)
+        case Snippet():
+            variable = expr.prop.variable
+            texts = context.take_values(types[variable], expr.prop.name, columns[variable])
+            query = resolve_text(context.inputs, expr.query, "snippet")
+            with reserve(context.budget, len(query) * BYTES_PER_LETTER, "the words that `snippet` looks for"):
+                stems = stem_query(query, context.budget.check)
+            return build_snippets(texts, stems, context.budget.check)
+        case Nearest() | Bm25() | Rrf():
+            variable = expr.first.prop.variable if isinstance(expr, Rrf) else expr.prop.variable
+            return evaluate_bound(columns[variable], lambda at: score_rows(context, expr, types[variable], at))
