@@ -244,7 +244,7 @@ class _Executor:
     def _apply_block(self, step: BlockStep, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
         match step:
             case SemiJoin():
-                return bindings.take(self._find_kept(step, bindings))
+                return bindings.take(self._evaluate_test(step, bindings))
             case LeftJoin():
                 return self._left_join(step, bindings, has_multiplicity=has_multiplicity)
             case UnionJoin():
@@ -343,7 +343,7 @@ class _Executor:
 
     # --- blocks -----------------------------------------------------------------------------------------
 
-    def _find_kept(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+    def _evaluate_test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
         """Return which rows a test keeps."""
         seeds = build_seeds(bindings, (name for name, _ in step.shared))
         matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=False)
@@ -353,11 +353,11 @@ class _Executor:
         return kept if seeds.row_numbers is None else kept[seeds.row_numbers]
 
     def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """Return the same as `_find_kept`, and profile it: a test of a single variable is not a separate step."""
+        """Return the same as `_evaluate_test`, and profile it: a test of a single variable is not a separate step."""
         if self.context.profile is None:
-            return self._find_kept(step, bindings)
+            return self._evaluate_test(step, bindings)
         with self.context.profile.measure(step.number) as actual:
-            is_kept = self._find_kept(step, bindings)
+            is_kept = self._evaluate_test(step, bindings)
             actual.rows += int(np.count_nonzero(is_kept))
             actual.bytes += is_kept.nbytes
             return is_kept
