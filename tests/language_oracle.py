@@ -12,6 +12,9 @@ from omnigraph.lang.lexer import Language
 _GRAMMARS = Path(__file__).parent / "lang"
 _FILES = {Language.SCHEMA: "schema.lark", Language.QUERY: "query.lark"}
 _PLACEHOLDERS = {
+    # These two are made of the ones below.
+    "BOUNDS": r"IGNORED-?IGNORED[0-9]+IGNORED,",
+    "EDGE": r'(?:[A-Za-z_][A-Za-z0-9_]*|"(?:[^"\\\\\\r\\n]|\\\\.)*")',
     "IGNORED": r"(?:[ \\t\\r\\n]|\/\/[^\\r\\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*",
     "BOUNDARY": r"(?![A-Za-z0-9_])",
     "FORBIDDEN": (
@@ -27,16 +30,47 @@ def accepts(language: Language, text: str) -> bool:
     except LarkError:
         return False
     conditions = tree.find_pred(lambda node: node.data in ("condition", "m_condition"))
-    return not any(_is_value_alone(condition) for condition in conditions)
+    if any(_is_value_alone(condition) for condition in conditions):
+        return False
+    return not any(map(_has_late_groups, tree.find_data("reads"))) and all(
+        map(_has_variables, tree.find_data("statements"))
+    )
 
 
 def _is_value_alone(node: ParseTree) -> bool:
     """Whether a condition neither compares, nor calls, nor decides."""
     while len(node.children) == 1 and isinstance(node.children[0], Tree):
         node = node.children[0]
-        if node.data in ("comparison", "m_comparison", "negated", "m_negated", "call", "case", "m_call", "m_case"):
+        if node.data.removeprefix("m_") in ("comparison", "negated", "call", "case", "exists_block"):
             return False
     return node.data not in ("either", "both", "m_either", "m_both")
+
+
+def _has_late_groups(reads: ParseTree) -> bool:
+    """Whether a `limit` with `per` follows the last of several reads, where it would belong to the whole."""
+    joined = [child for child in reads.children if isinstance(child, Tree)]
+    if len(joined) == 1:
+        return False
+    # Not any `per` below: windows have one, too.
+    tail = _children(joined[-1])[-1]
+    limits = [child for child in _children(tail) if child.data == "limit"]
+    return any(child.data == "per" for limit in limits for child in _children(limit))
+
+
+def _children(node: ParseTree) -> list[ParseTree]:
+    return [child for child in node.children if isinstance(child, Tree)]
+
+
+def _has_variables(statements: ParseTree) -> bool:
+    """Whether a match or a named insert comes before each statement that names a variable."""
+    is_named = False
+    for child in statements.children:
+        if not isinstance(child, Tree):
+            continue
+        if any(True for _ in child.find_data("matched")) and not is_named:
+            return False
+        is_named = is_named or child.data == "reading" or any(True for _ in child.find_data("named"))
+    return True
 
 
 @cache

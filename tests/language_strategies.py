@@ -4,7 +4,8 @@ import re
 
 from hypothesis import strategies as st
 
-from language_trees import query_files, schemas
+from language_query_trees import query_files
+from language_trees import schemas
 from omnigraph.lang.lexer import RESERVED_WORDS, Language, tokenize
 from omnigraph.lang.printer import print_queries, print_schema
 from omnigraph.lang.source import Source
@@ -20,6 +21,7 @@ _VOCABULARY = [
     *("->", "..", "!=", "<=", ">=", "//", "/*", "*/", "--", ".@id", "@src", " ", "\n", "\r", "\t"),
     *("node", "edge", "interface", "implements", "enum", "Vector", "String", "@key", "@card", "@range", "query"),
     *(*sorted(RESERVED_WORDS), "count", "date", "A", "x", "$x", "$_", "0", "-1", "1.5", "1.0e400", '"s"', '"\\ud800"'),
+    *("let", "each", "optional", "either", "exists", "collect", "path", "with", "having", "union", "per", "over", "|"),
     *("\x00", "\x7f", "\ufeff", "\u202e", "\u2066", "\u200d", "\ud800", "é", "中", "🙂", "\u2028", "\x0b", "\x85"),
 ]
 _noise = st.one_of(

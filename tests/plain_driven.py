@@ -212,7 +212,13 @@ def _end(text: str, binding: Binding) -> str:
 
 
 def _defaults(name: str) -> Row:
-    return {"P": {"n": 0, "t": None}, "L": {"n": None}}.get(name, {"w": None})
+    known: dict[str, Row] = {"P": {"n": 0, "t": None}, "L": {"n": None}}
+    return known.get(name, {"w": None})
+
+
+def _reader(variable: str, column: str, factor: int = 1) -> Callable[[dict[str, Row]], Any]:
+    """A function that reads a column of a variable, times a factor."""
+    return lambda rows: rows[variable][column] * factor
 
 
 # --- random mutations -------------------------------------------------------------------------------
@@ -374,18 +380,14 @@ class DrivenMaker:
             variable = own[0]
             choices += [Value("n + 1", lambda rows: rows[variable]["n"] + 1)] * 2
         for name in (name for name, type_ in types.items() if type_ == "P"):
-            choices.append(Value(f"${name}.n * 2", lambda rows, name=name: rows[name]["n"] * 2))
-            choices.append(Value(f"${name}.n", lambda rows, name=name: rows[name]["n"]))
+            choices.append(Value(f"${name}.n * 2", _reader(name, "n", 2)))
+            choices.append(Value(f"${name}.n", _reader(name, "n")))
         return random.choice(choices)
 
     def _text(self, types: dict[str, str]) -> Value:
         key = self.random.choice(KEYS)
         choices = [Value(f'"{key}"', lambda _: key)]
-        choices += [
-            Value(f"${name}.k", lambda rows, name=name: rows[name]["k"])
-            for name, type_ in types.items()
-            if type_ == "P"
-        ]
+        choices += [Value(f"${name}.k", _reader(name, "k")) for name, type_ in types.items() if type_ == "P"]
         return self.random.choice(choices)
 
 

@@ -106,6 +106,9 @@ class PlainReading:
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         return ExecutionContext.take_values(cast("ExecutionContext", self), type_name, column, at)
 
+    def list_notes(self) -> tuple[str, ...]:
+        return ()
+
     def take_at(self, type_name: str, column: str, at: pa.Array) -> pa.Array:
         return ExecutionContext.take_at(cast("ExecutionContext", self), type_name, column, at)
 

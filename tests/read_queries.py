@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from block_queries import Blocks
-from omnigraph.query.expr import EdgeRef, EntityType
+from omnigraph.query.expr import EdgeRef, EntityType, NodeRef
 from read_unions import union_writer
 from read_walks import write_conditions, write_path
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
+from value_queries import Elements
 
 T = TypeVar("T")
 
@@ -116,6 +117,7 @@ class _Writer:
         self.params: dict[str, Any] = {}
         self.fresh = iter(f"$v{number}" for number in range(1, 1000))
         self.blocks = Blocks(self)
+        self.elements = Elements(self)
 
     # --- choices -----------------------------------------------------------------------------------
 
@@ -145,6 +147,8 @@ class _Writer:
         clauses += [self.predicate(scope) for _ in range(self.pick((0, 0, 0, 0, 0, 1, 1, 2)))]
         if self.chance(3):
             clauses += self.not_block(scope, depth=1)
+        if self.chance(3):
+            clauses += self.elements.clauses(scope)
         is_with_blocks = self.chance(2)
         if is_with_blocks:
             clauses += self.blocks.clauses(scope)
@@ -187,7 +191,7 @@ class _Writer:
             types = unions.types([*clauses, *more], self.declared)
             if types is not None:
                 clauses += more
-                scope.nodes = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and not _is_edge(t)}
+                scope.nodes = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and isinstance(t, NodeRef)}
                 scope.edges = {k: unions.spec(t) for k, t in types.items() if k[1] == "v" and _is_edge(t)}
 
     def other_part(self, scope: _Scope) -> list[str]:

@@ -11,14 +11,14 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import bind_query
-from omnigraph.query.expr import EdgeRef, EntityType
+from omnigraph.query.expr import EdgeRef, EntityType, NodeRef
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.union_types import list_members
 from omnigraph.schema.bind import bind_schema
 from omnigraph.schema.catalog import Catalog
 from read_worlds import TypeSpec, World
 
-BOUNDS = ("", "", "{1,2}", "{1,3}", "{2,3}", "{1,*}", "{0,2}", "{0,*}", "{2,*}", "{1,64}", "{0,1}")
+BOUNDS = ("", "", "", "", "", "{1,2}", "{1,3}", "{2,3}", "{1,*}", "{0,2}", "{0,*}", "{2,*}", "{1,64}", "{0,1}")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ class UnionWriter:
         if parsed.diagnostics:
             raise AssertionError([str(problem) for problem in parsed.diagnostics], source.text)
         bound = bind_query(parsed.require(source).queries[0], self.catalog).value
-        return None if not isinstance(bound, ReadQuery) else {f"${k}": v for k, v in bound.pattern.types.items()}
+        if not isinstance(bound, ReadQuery):
+            return None
+        return {f"${k}": v for k, v in bound.pattern.types.items() if isinstance(v, NodeRef | EdgeRef)}
 
     def spec(self, type_: EntityType) -> TypeSpec:
         """What a variable of a type has: the world's own type, or what all members share."""

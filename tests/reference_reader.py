@@ -154,9 +154,11 @@ class _Reader:
         """
         own = [*pattern.own_types.items()]
         ends = {name for name, _ in own} | outside.keys()
-        for hop in pattern.hops:
-            if hop.walk is not None and {hop.source, hop.target} <= ends:
-                own.append((hop.walk.variable, hop.walk.type))
+        own += [
+            (hop.walk.variable, hop.walk.type)
+            for hop in pattern.hops
+            if hop.walk is not None and {hop.source, hop.target} <= ends
+        ]
         conditions = list(self._conditions(pattern))
         known = set(outside)
         stages = [self._decidable(conditions, known)]
@@ -230,6 +232,10 @@ class _Reader:
 
     def _way(self, hop: Hop) -> Way:
         nodes, edges = self.graph.nodes.get(hop.edge.source, ()), self.graph.edges.get(hop.edge.name, ())
+        if hop.derived is not None:
+            found = self.matches(hop.derived.pattern, {})
+            pairs = {_ids(match, hop.derived.source, hop.derived.target) for match in found}
+            edges = [{"@id": f"{source} {target}", "@src": source, "@dst": target} for source, target in pairs]
         return find_way(hop, nodes, edges, self.condition)
 
     def add_walks(self, pattern: Pattern, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -264,10 +270,10 @@ class _Reader:
             if hop.direction is not HopDirection.OUT:
                 steps.setdefault(edge["@dst"], set()).add(edge["@src"])
         found: dict[tuple[str, str], int] = {}
-        for start in steps:
+        for start, first in steps.items():
             # A node that may not be inside of a walk leads nowhere, unless the walk starts there.
             inner = {node: steps[node] for node in steps if node in way.inner or not hop.through}
-            own = {**inner, start: steps[start]}
+            own = {**inner, start: first}
             found.update({(start, node): distance for node, distance in _reached(own, start).items()})
             if hop.direction is HopDirection.BOTH:
                 found[start, start] = _undirected_cycle(own, start)

@@ -1,4 +1,4 @@
-"""A plain model of walks: every walk without a repeated edge, one record at a time, and the rules that choose from them."""
+"""A plain model of walks: every walk without a repeated edge, one at a time, and the rules that choose from them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -73,7 +73,19 @@ PHRASES: Final = {
 """Phrases that texts for people avoid, see CONTRIBUTING.md: reports, another writer, a caller, after, limit."""
 
 AST_IR_PAIRS: Final = frozenset(
-    {"And", "Case", "Compare", "Delete", "DeleteMatched", "DriveMatch", "IsNull", "Not", "Or", "Update", "UpdateMatched"}
+    {
+        "And",
+        "Case",
+        "Compare",
+        "Delete",
+        "DeleteMatched",
+        "DriveMatch",
+        "IsNull",
+        "Not",
+        "Or",
+        "Update",
+        "UpdateMatched",
+    }
 )
 """Class names that a node of the syntax tree (`lang`) and its bound form (`query`) may share, and no third class."""
 

@@ -125,3 +125,33 @@ def test_a_call_that_is_wrong_is_told_why(
 def test_too_many_words_are_refused(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mutate", "a", graph.uri, "b", "-e", ADD]) == 2
     assert "at most NAME and URI" in capsys.readouterr().err
+
+
+def test_returned_rows_are_printed_before_the_counts(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """query add($rows: [{name: String, age: I32?}]) {
+        match { each $r in $rows } insert Person { name: $r.name, age: $r.age } if absent as $p
+        returning { $p.name, $p.age }
+    }"""
+    words = ["mutate", graph.uri, "-e", text, "--params", '{"rows": [{"name": "ada", "age": 3}, {"name": "bob"}]}']
+
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert main(words) == 0
+    again = capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    rows = "p.name  p.age\nada     3\nbob     null\n\n"
+    assert shown == f"{rows}2 nodes, 0 edges\ncommit {graph.snapshot().commit.id}\n"
+    assert again == f"{rows}0 nodes, 0 edges (2 existed): nothing to change\n"
+    assert document == {
+        "query_name": "add",
+        "target": {"branch": "main"},
+        "commit_id": None,
+        "affected_nodes": 0,
+        "affected_edges": 0,
+        "existing_nodes": 2,
+        "existing_edges": 0,
+        "columns": ["p.name", "p.age"],
+        "rows": [{"p.name": "ada", "p.age": 3}, {"p.name": "bob", "p.age": None}],
+    }

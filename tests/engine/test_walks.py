@@ -9,12 +9,12 @@ import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, merge_directions
-from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.operators.walks import solve_walks
+from omnigraph.engine.operators.walks.solve_walks import WalkBounds, solve_from, solve_pairs
+from omnigraph.engine.operators.walks.walk_graph import IdOrder, WalkGraph
+from omnigraph.engine.operators.walks.walk_list import WalkList
+from omnigraph.engine.query_budget import Budget, QueryMemoryError, QueryTimeoutError
 from omnigraph.engine.tables.csr import build_csr
-from omnigraph.engine.walks import solve_walks
-from omnigraph.engine.walks.solve_walks import WalkBounds, solve_from, solve_pairs
-from omnigraph.engine.walks.walk_graph import IdOrder, WalkGraph
-from omnigraph.engine.walks.walk_list import WalkList
 from omnigraph.query.walk_plan import WalkKind
 from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
@@ -143,3 +143,54 @@ def test_walks_are_those_of_the_model(kind: WalkKind, seed: int, monkeypatch: py
     assert every[numbers].tolist() == onward.first_nodes.tolist()
     assert _group(world.to_model(back)) == {pair: walks for pair, walks in expected.items() if pair[0] in allowed}
     assert every[back_numbers].tolist() == back.last_nodes.tolist()
+
+
+class TickingClock(SystemClock):
+    """A second passes each time the clock is read."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1.0
+        return self.seconds
+
+
+def build_ladder(budget: Budget) -> WalkGraph:
+    """Twenty nodes with two parallel edges from each to the next: a million walks from the first to the last."""
+    world = World(0)
+    world.node_ids = [f"n{number:02}" for number in range(20)]
+    world.edge_ids = [f"e{number:02}" for number in range(38)]
+    world.edges = [
+        ModelEdge(edge, f"n{number // 2:02}", f"n{number // 2 + 1:02}") for number, edge in enumerate(world.edge_ids)
+    ]
+    world.is_undirected, world.inner = False, None
+    return world.build_graph(budget)
+
+
+@pytest.mark.parametrize("kind", [WalkKind.PATH, WalkKind.ALL_SHORTEST])
+def test_too_many_walks_are_an_error_that_says_what_was_too_large(kind: WalkKind) -> None:
+    graph = build_ladder(Budget(SystemClock(), memory_bytes=2**20))
+    bounds = WalkBounds(kind=kind, low=1, high=19)
+
+    with pytest.raises(QueryMemoryError, match="the walks"):
+        solve_pairs(graph, bounds, np.array([0]), np.array([19]))
+
+
+@pytest.mark.parametrize("kind", list(WalkKind))
+def test_a_search_ends_at_its_deadline(kind: WalkKind) -> None:
+    graph = build_ladder(Budget(TickingClock(), seconds=5))
+    bounds = WalkBounds(kind=kind, low=1, high=19)
+
+    with pytest.raises(QueryTimeoutError):
+        solve_pairs(graph, bounds, np.array([0]), np.array([19]))
+
+
+def test_the_claims_of_a_search_are_the_memory_of_its_walks() -> None:
+    budget = Budget(SystemClock(), memory_bytes=2**20)
+    graph = build_ladder(budget)
+
+    walks, _ = solve_pairs(graph, WalkBounds(kind=WalkKind.SHORTEST, low=1, high=None), np.arange(19), np.full(19, 19))
+    budget.release(walks.nbytes)
+
+    budget.claim(2**20, "all of it")

@@ -15,7 +15,7 @@ from omnigraph.lang.literals import (
     StringLiteral,
 )
 from omnigraph.lang.printer import format_expr, print_queries, print_schema, print_type
-from omnigraph.lang.query_ast import Delete
+from omnigraph.lang.query_ast import Delete, Insert
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_ast import NodeDecl, PropertyDecl
 from omnigraph.lang.schema_parser import parse_schema
@@ -256,6 +256,6 @@ def test_a_type_is_printed_for_messages(type_: str) -> None:
 def test_an_expression_is_printed_for_messages(expr: str) -> None:
     body = parse_queries(Source(f"query q() {{ insert A {{ x: {expr} }} }}")).tree.queries[0].body
     assert isinstance(body, tuple)
-    assert not isinstance(body[0], Delete)
+    assert isinstance(body[0], Insert)
 
     assert format_expr(body[0].assignments[0].value) == expr

@@ -71,7 +71,7 @@ IN_A_MATCH = [
     ),
     ('$p.a «like» "x"', "unknown operator `like`", "write `contains`"),
     ('$p.a «startswith» "x"', "unknown operator `startswith`", "write `starts_with`"),
-    ('$p.a «=~» "x"', "unknown operator `=~`", "write `contains`"),
+    ('$p.a «=~» "x"', "unknown operator `=~`", "write `contains`, or `matches(text, expression)`"),
     ("$p.a «=>» 3", "unknown operator `=>`", "write `>=`"),
     ("$p.a «=<» 3", "unknown operator `=<`", "write `<=`"),
     (

@@ -30,6 +30,7 @@ from omnigraph.lang.query_ast import (
     Insert,
     IsNull,
     LiteralExpr,
+    Mutation,
     Not,
     NotBlock,
     Or,
@@ -119,7 +120,7 @@ def where(text: str) -> Expr:
     return found.where
 
 
-def mutations(text: str) -> tuple[Insert | Update | Delete, ...]:
+def mutations(text: str) -> tuple[Mutation, ...]:
     body = only_query(f"query q() {{ {text} }}").body
     assert isinstance(body, tuple)
     return body

@@ -62,6 +62,8 @@ def test_any_text_is_answered_with_a_few_findings(language: Language, text: str)
         "$p.a in " + "[" * 10_000,
         "$p.a in " + "[" * 10_000 + "]" * 10_000,
         "f(" * 10_000 + "1" + ")" * 10_000 + " = 1",
+        "optional { " * 10_000 + "$p: P" + " }" * 10_000,
+        "let $x = " + "{ a: " * 10_000 + "1" + " }" * 10_000,
     ],
 )
 def test_nesting_ends_at_its_limit(text: str) -> None:
@@ -70,6 +72,25 @@ def test_nesting_ends_at_its_limit(text: str) -> None:
     assert {one.code for one in found} <= {"Q001", "Q000"}
     assert found[0].message == "nested more than 64 deep"
     assert len(found) <= 2
+
+
+@pytest.mark.parametrize(
+    "opening, inner, closing",
+    [
+        ("count { $p.a > ", "1", " }"),
+        ("exists { not ", "exists { $p: P }", " }"),
+        ("collect { $p: P return ", "1", " } = "),
+    ],
+)
+def test_blocks_in_expressions_end_at_a_limit_of_their_own(opening: str, inner: str, closing: str) -> None:
+    """A block takes four levels: sixteen of them are the limit."""
+    text = opening * 10_000 + inner + closing * 10_000
+    found = parse_queries(Source(in_match(text))).diagnostics
+
+    assert found[0].code == "Q001"
+    assert found[0].message.startswith("nested more than")
+    assert parse_queries(Source(in_match("exists { " * 16 + "$p: P" + " }" * 16))).ok
+    assert not parse_queries(Source(in_match("exists { " * 17 + "$p: P" + " }" * 17))).ok
 
 
 def test_list_types_end_at_the_same_limit() -> None:

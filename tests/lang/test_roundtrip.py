@@ -4,7 +4,8 @@ import re
 
 from hypothesis import given
 
-from language_trees import floats, query_files, schemas, strings
+from language_query_trees import query_files
+from language_trees import floats, schemas, strings
 from omnigraph.lang.literals import FloatLiteral, StringLiteral
 from omnigraph.lang.printer import print_literal, print_queries, print_schema
 from omnigraph.lang.query_ast import QueryFile

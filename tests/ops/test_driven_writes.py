@@ -425,3 +425,34 @@ def test_a_large_batch_stays_within_its_budget(graph: og.Graph) -> None:
 
     assert result.affected_nodes == 100_000
     assert graph.table("Person").count_rows() == 100_003
+
+
+# --- other patterns ------------------------------------------------------------------------------
+
+
+def test_a_row_without_an_optional_match_names_nothing(graph: og.Graph) -> None:
+    result = run(
+        graph, "match { $p: Person optional { $p knows $q } } update $q set { n: 7 } returning { $p.name, $q.n }"
+    )
+
+    assert result.affected_nodes == 2
+    assert sorted(result.rows or (), key=str) == [
+        {"p.name": "ada", "q.n": 7},
+        {"p.name": "ada", "q.n": 7},
+        {"p.name": "bob", "q.n": None},
+        {"p.name": "cy", "q.n": None},
+    ]
+    with pytest.raises(og.QueryError, match="is null in a row, but `to` is required"):
+        run(graph, "match { $p: Person optional { $p knows $q } } insert Follows { from: $p, to: $q }")
+
+
+def test_blocks_and_several_edge_types_drive_writes(graph: og.Graph) -> None:
+    run(graph, 'insert Follows { from: "bob", to: "cy" }')
+
+    run(graph, "match { $p: Person } update $p set { n: count { $p (knows|follows) $q } }")
+    run(
+        graph, "match { path $w = $a knows{1,3} $b $a: Person } insert Follows { from: $a, to: $b, weight: length($w) }"
+    )
+
+    assert column(graph, "Person", "n") == [2, 1, 0]
+    assert names(graph, "Follows") == [("ada", "bob"), ("ada", "cy"), ("bob", "cy")]

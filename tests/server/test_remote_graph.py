@@ -92,6 +92,22 @@ def test_conflicts_of_a_merge_raise_with_the_result_and_a_dry_run_returns_it(rem
     assert "1 conflict between `disputed` and `main`" in str(refused.value)
 
 
+def test_a_mutation_returns_its_rows(remote: og.RemoteGraph) -> None:
+    remote.branches.create("batch")
+    text = """query add($rows: [{name: String, age: I64?}]) {
+        match { each $r in $rows } insert Person { name: $r.name, age: $r.age } if absent as $p
+        returning { $p.@id, $p.age }
+    }"""
+
+    result = remote.mutate(text, params={"rows": [{"name": "Ada", "age": 1}, {"name": "New"}]}, branch="batch")
+    plain = remote.mutate(ADD, params={"n": "other"}, branch="batch")
+
+    assert result.columns == ("p.@id", "p.age")
+    assert result.rows == ({"p.@id": "Ada", "p.age": 36}, {"p.@id": "New", "p.age": None})
+    assert (result.affected_nodes, result.existing_nodes, result.existing_edges) == (1, 1, 0)
+    assert (plain.rows, plain.columns, plain.existing_nodes) == (None, None, None)
+
+
 def test_a_stored_query_is_run_by_its_name(remote: og.RemoteGraph) -> None:
     names = [one.name for one in remote.queries()]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.operators.cut_off import CutOff
+from omnigraph.engine.cut_off import CutOff
 from omnigraph.engine.physical_plan import Link
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
@@ -94,7 +94,11 @@ class ExecutionContext:
         """Return where the searches of a hop note that its upper bound left nodes unreached."""
         # One edge is no traversal that a bound could end, and without a bound nothing is cut off.
         is_looked_for = link.high is not None and link.high > 1
-        edges = f"({link.edge})" if is_union(link.edge) else link.edge
+        edges = link.edge
+        if is_union(link.edge):
+            # Of all edge types, as `*` has them, no name is worth listing.
+            is_any = len(list_members(link.edge)) == len(self.view.catalog.edges)
+            edges = "*" if is_any else f"({link.edge})"
         text = f"{edges}{{{link.low},{link.high}}}"
         return self.cut_offs.setdefault(text, CutOff(is_looked_for))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.block_join import build_seeds, find_matching, join_matches, unite_matches
 from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates
@@ -138,6 +138,7 @@ class _Executor:
         self._candidates: dict[int, Candidates] = {}
         self._edge_access: dict[int, EdgeAccess] = {}
         self._walk_access: dict[int, WalkAccess] = {}
+        self._derived: dict[tuple[Step, ...], Bindings] = {}
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
         # By step number the index of a value that is the same for all rows.
@@ -150,6 +151,7 @@ class _Executor:
         self._candidates.clear()
         self._edge_access.clear()
         self._walk_access.clear()
+        self._derived.clear()
         self.solved_sides.clear()
         self._single_values.clear()
         self._shared_elements.clear()
@@ -394,6 +396,16 @@ class _Executor:
             self._candidates[id(node)] = candidates
         return candidates
 
+    def _solve_derived(self, link: Link) -> tuple[Positions, Positions]:
+        """Return the ends of the edges that a named pattern stands for, solved once for a run."""
+        derived = link.derived
+        assert derived is not None  # noqa: S101 - only hops that are named patterns are asked for
+        matches = self._derived.get(derived.steps)
+        if matches is None:
+            matches = self._derived[derived.steps] = self.run_steps(derived.steps, _SINGLE_ROW, has_multiplicity=False)
+        source, target = (matches.columns.get(name, _NO_ROWS) for name in (derived.source, derived.target))
+        return source.astype(np.int64, copy=False), target.astype(np.int64, copy=False)
+
     def _get_walk_access(self, link: Link) -> WalkAccess:
         walk_access = self._walk_access.get(id(link))
         if walk_access is None:
@@ -404,7 +416,7 @@ class _Executor:
         """Return the access to the edges of a hop."""
         edge_access = self._edge_access.get(id(link))
         if edge_access is None:
-            edge_access = self._edge_access[id(link)] = EdgeAccess(link, self.context)
+            edge_access = self._edge_access[id(link)] = EdgeAccess(link, self.context, self._solve_derived)
         return edge_access
 
 

@@ -83,6 +83,8 @@ class Link:
     walk: WalkBinding | None = None
     """The walks that are found; their variable is bound if `binds_walk`."""
     binds_walk: bool = False
+    derived: "DerivedSteps | None" = None
+    """How the edges are found that a named pattern stands for."""
     is_backward: bool = False
     """Whether the near end is the end of the hop's walks, not their start."""
     # None unless a later step or the output needs the edge.
@@ -118,6 +120,15 @@ class Link:
     def reads_edges(self) -> bool:
         """Whether the edge itself is needed, not only its two ends."""
         return self.each_edge or bool(self.filters) or self.edge_variable is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedSteps:
+    """The steps that solve a named pattern, whose matches are the edges of a hop."""
+
+    steps: tuple["Step", ...]
+    source: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

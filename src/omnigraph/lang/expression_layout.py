@@ -162,22 +162,22 @@ def build_clauses(clauses: Sequence[Clause], depth: int) -> list[Item]:
     items: list[Item] = []
     for index, clause in enumerate(clauses):
         here = _build_clause(clause, depth)
-        following = clauses[index + 1] if index + 1 < len(clauses) else None
-        last = _get_last_value(clause)
-        if following is not None and last is not None and is_read_on(last, format_clause(following)):
+        if index + 1 < len(clauses) and _is_clause_read_on(clause, format_clause(clauses[index + 1])):
             # Without the separator the parser would read both clauses as one.
             here[-1] = append_suffix(here[-1], ";")
         items += here
     return items
 
 
-def _get_last_value(clause: Clause) -> Expr | None:
-    """Return the expression that a clause ends with."""
+def _is_clause_read_on(clause: Clause, following: str) -> bool:
+    """Return whether the parser would read `following` as the continuation of a clause before it."""
     match clause:
         case Where(predicate=value) | Let(value=value) | Each(value=value):
-            return value
+            return is_read_on(value, following)
+        case Binding(filters=()):
+            return following.startswith("{")
         case _:
-            return None
+            return False
 
 
 def _build_clause(clause: Clause, depth: int) -> list[Item]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, describe_token, parse_property_name
+from omnigraph.lang.foreign_words import CASE_FORM, refuse_foreign_clause
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
 from omnigraph.lang.literals import BoolLiteral, Name
@@ -159,6 +160,7 @@ class ExpressionParser:
             if self.cursor.is_at("{"):
                 block = parse_absent_block(self, start)
                 return Not(term=block, span=start.span.to(block.span))
+            refuse_foreign_clause(self.cursor)
             is_word = self.cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and not self._is_at_braces()
             if is_word and self.cursor.is_followed_by("{"):
                 self.cursor.fail("a predicate", "a block that must not match is written `not { … }`")
@@ -398,7 +400,9 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
             token.span, f"unexpected `{token.text}`", f"no `{closed}` is open here, or something is missing before it"
         )
     if token.text == "*":
-        cursor.fail("an expression", "`*` stands in `count(*)` only; return a whole node with its variable, `$p`")
+        cursor.fail(
+            "an expression", "`*` stands in `count(*)` and `$p.*`, all properties of `$p`; a whole node is `$p`"
+        )
     cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
 
 
@@ -408,9 +412,9 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
     if token.text in RESERVED_WORDS:
         cursor.fail("an expression", f"`{token.text}` is a reserved word")
     if token.text.lower() == "case" and not cursor.peek(1).starts_line:
-        hint = 'a case is written `case { $p.age < 18 => "child" else => "adult" }`'
-        if cursor.peek(1).kind is TokenKind.VARIABLE or cursor.is_followed_by("when", "WHEN"):
-            cursor.fail("an expression", hint)
+        is_named = cursor.peek(1).kind is TokenKind.IDENT and cursor.peek(2).text.lower() == "when"
+        if is_named or cursor.peek(1).kind is TokenKind.VARIABLE or cursor.is_followed_by("when", "WHEN"):
+            cursor.fail("an expression", CASE_FORM)
     if token.kind is TokenKind.TYPE:
         hint = f"names start with a small letter; a variable is written `${token.text[0].lower()}{token.text[1:]}`"
         cursor.fail("an expression", hint)
@@ -424,7 +428,10 @@ def _parse_equals(cursor: Cursor, token: Token) -> tuple[CompareOp, Span]:
     if cursor.is_glued() and next_token.text in ("<", "~", "!"):
         meant = {"<": "<=", "~": "contains", "!": "!="}[next_token.text]
         span = token.span.to(next_token.span)
-        cursor.report(span, f"unknown operator `={next_token.text}`", f"write `{meant}`")
+        hint = f"write `{meant}`"
+        if next_token.text == "~":
+            hint += ", or `matches(text, expression)`"
+        cursor.report(span, f"unknown operator `={next_token.text}`", hint)
         cursor.advance()
         return _OPERATORS[meant], span
     return CompareOp.EQ, token.span

@@ -184,7 +184,8 @@ def _format_operator(expr: Arithmetic | Negate | Index | Field | Predicate) -> s
         case IsNull(operand=operand, negated=negated):
             return f"{_format_operand(operand, _SUM)} is {'not ' if negated else ''}null"
         case Not(term=term):
-            return f"not {_format_operand(term, _NOT)}"
+            text = format_expr(term)
+            return f"not ({text})" if needs_parentheses(term, expr) else f"not {text}"
         case And(terms=terms) | Or(terms=terms):
             return f" {get_connective(expr)} ".join(_format_operand(term, _get_level(expr) + 1) for term in terms)
         case _:
@@ -293,7 +294,8 @@ def _ends_in_name(expr: Expr) -> bool:
 
 def is_read_on(expr: Expr, following: str) -> bool:
     """Return whether the parser would read `following` as the continuation of an expression before it."""
-    return following.startswith(("-", "[")) or (following.startswith("(") and _ends_in_name(expr))
+    # A name before a parenthesis is a function, and some names before a brace start a block.
+    return following.startswith(("-", "[")) or (following.startswith(("(", "{")) and _ends_in_name(expr))
 
 
 def _format_call(call: Call) -> str:
@@ -310,7 +312,10 @@ def _format_call(call: Call) -> str:
 
 def needs_parentheses(term: Expr, parent: And | Or | Not) -> bool:
     """Return whether a term needs parentheses; an `and` in an `and` does, so that nesting survives."""
-    return _get_level(term) < (_NOT if isinstance(parent, Not) else _get_level(parent) + 1)
+    if isinstance(parent, Not):
+        # After `not`, a brace starts a block and no record.
+        return _get_level(term) < _NOT or format_expr(term).startswith("{")
+    return _get_level(term) < _get_level(parent) + 1
 
 
 def get_connective(predicate: And | Or) -> str:

@@ -49,13 +49,24 @@ def _is_edge(cursor: Cursor, ahead: int) -> bool:
     """Return whether an edge, and not the type of a binding, follows a variable and `:` on a new line."""
     edge, next_token = cursor.peek(ahead), cursor.peek(ahead + 1)
     if edge.text == "(":
-        return next_token.text == "*" or next_token.kind in (TokenKind.IDENT, TokenKind.STRING)
-    if edge.kind is not TokenKind.TYPE:
+        ahead = _find_group_end(cursor, ahead + 1)
+        edge, next_token = cursor.peek(ahead - 1), cursor.peek(ahead + 1)
+        if edge.kind is not TokenKind.TYPE:
+            return cursor.peek(ahead).text == ")"
+    elif edge.kind is not TokenKind.TYPE:
         return edge.kind in (TokenKind.IDENT, TokenKind.STRING) or edge.text in ("<", "*")
+    # A type may also be an edge's name: a variable or bounds after it decide.
     further = cursor.peek(ahead + 2)
     if next_token.kind is TokenKind.VARIABLE:
         return further.text != ":"
     return next_token.text == "{" and (further.kind is TokenKind.INT or further.text == "-")
+
+
+def _find_group_end(cursor: Cursor, ahead: int) -> int:
+    """Find the first token after names with `|` between them."""
+    while cursor.peek(ahead).kind in _NAME_KINDS or cursor.peek(ahead).text in ("|", "*"):
+        ahead += 1
+    return ahead
 
 
 def _is_undirected(cursor: Cursor, ahead: int) -> bool:

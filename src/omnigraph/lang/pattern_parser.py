@@ -5,6 +5,7 @@ from collections.abc import Callable
 from omnigraph.lang.block_ends import is_at_block_end
 from omnigraph.lang.cursor import Cursor, parse_type_name
 from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
+from omnigraph.lang.foreign_words import refuse_foreign_clause
 from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
@@ -105,6 +106,7 @@ class PatternParser:
             return self._parse_from_variable(token)
         if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
             return self._parse_from_word(token)
+        refuse_foreign_clause(cursor)
         return self._parse_where()
 
     def _parse_from_word(self, token: Token) -> Clause:
@@ -114,6 +116,7 @@ class PatternParser:
             return self._parse_clause_block(token)
         if cursor.peek(1).kind is TokenKind.VARIABLE and self._is_at_clause_word():
             return self._parse_named_value(token)
+        refuse_foreign_clause(cursor)
         is_name = token.kind is TokenKind.IDENT and token.text not in RESERVED_WORDS
         if is_name and self._is_missing_dollar():
             return self._parse_from_name()

@@ -1,8 +1,11 @@
 """The text of a `.gq` file into its tree: queries, named patterns, and a query's body without a name."""
 
+from dataclasses import replace
+
 from omnigraph.lang.block_ends import is_at_declaration, is_at_pattern
 from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError, ParseResult, decapitalize_name
 from omnigraph.lang.expression_parser import ExpressionParser
+from omnigraph.lang.foreign_words import MATCH_FORM, STATEMENT_HINTS, explain_division
 from omnigraph.lang.lexer import RESERVED_WORDS, Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
 from omnigraph.lang.mutation_parser import parse_mutation
@@ -71,7 +74,7 @@ def parse_queries(source: Source, *, allows_bare: bool = False) -> ParseResult[Q
             try:
                 if is_at_pattern(cursor):
                     patterns.append(_parse_pattern(cursor))
-                elif allows_bare and not queries and cursor.is_at(*_STATEMENT_KEYWORDS):
+                elif allows_bare and not queries and _is_at_statement(cursor):
                     queries.append(_parse_bare_query(cursor))
                 else:
                     queries.append(_parse_query(cursor))
@@ -83,7 +86,17 @@ def parse_queries(source: Source, *, allows_bare: bool = False) -> ParseResult[Q
     except EnoughError:
         pass
     span = Span(0, len(source.text))
-    return cursor.build_result(QueryFile(queries=tuple(queries), patterns=tuple(patterns), span=span))
+    result = cursor.build_result(QueryFile(queries=tuple(queries), patterns=tuple(patterns), span=span))
+    if result.ok:
+        return result
+    return replace(result, diagnostics=explain_division(source, result.comments, result.diagnostics))
+
+
+def _is_at_statement(cursor: Cursor) -> bool:
+    """Return whether a statement starts at the cursor, or one of another language; a query's name would follow it."""
+    word = cursor.peek().text.lower()
+    is_word = word in (*_STATEMENT_KEYWORDS, "return", "with", "create") or word in STATEMENT_HINTS
+    return is_word and not cursor.is_at("query")
 
 
 def _parse_bare_query(cursor: Cursor) -> Query:
@@ -333,12 +346,16 @@ class _BodyParser:
         if word in MUTATIONS:
             self._parse_statement(token, word)
             return
+        if word == "return" and self._statements:
+            hint = "the columns of a mutation are written `returning { … }`"
+            cursor.report(token.span, "a query either reads or changes data, not both", hint)
         reading = parse_reading(self._patterns, word)
         if isinstance(reading, DriveMatch):
             self._check_kind(token, is_read=False)
             self._statements.append(reading)
             return
-        self._check_kind(token, is_read=True)
+        if word != "return":
+            self._check_kind(token, is_read=True)
         self._read = reading
 
     def _check_kind(self, token: Token, *, is_read: bool) -> None:
@@ -391,16 +408,17 @@ def _peek_statement_keyword(cursor: Cursor) -> str:
     token = cursor.peek()
     if token.text in _STATEMENT_KEYWORDS or token.text == "return":
         return token.text
-    if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
-        elsewhere = {"find": "match", "create": "insert", "remove": "delete", "merge": "insert"}
-        meant = elsewhere.get(token.text.lower()) or find_closest(token.text, (*_STATEMENT_KEYWORDS, "return"))
+    folded = token.text.lower()
+    hint = STATEMENT_HINTS.get(folded)
+    if token.kind in (TokenKind.IDENT, TokenKind.TYPE) and hint is None:
+        elsewhere = {"find": "match", "create": "insert", "remove": "delete"}
+        meant = elsewhere.get(folded) or find_closest(token.text, (*_STATEMENT_KEYWORDS, "return"))
         if meant and (cursor.is_followed_by("{") or meant in MUTATIONS):
             message = f"expected `match`, `insert`, `update` or `delete`, found `{abbreviate(token.text)}`"
             cursor.report(token.span, message, f"did you mean `{meant}`?")
             return meant
-    hint = None
-    if token.text.lower() == "select":
-        hint = "a read is written `match { $p: Person } return { $p.name }`"
+    if folded == "match":
+        hint = MATCH_FORM
     elif token.kind is TokenKind.VARIABLE:
         hint = "clauses stand inside `match { … }`"
     return cursor.fail("`match`, `insert`, `update` or `delete`", hint)

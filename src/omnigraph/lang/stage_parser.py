@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.lang.block_ends import is_at_declaration
 from omnigraph.lang.cursor import Cursor, GaveUpError
+from omnigraph.lang.foreign_words import MATCH_FORM, PART_HINTS
 from omnigraph.lang.lexer import CLAUSE_SYNONYMS, Token, TokenKind, abbreviate
 from omnigraph.lang.order_parser import is_at_per, parse_count, parse_order, parse_per
 from omnigraph.lang.pattern_parser import PatternParser
@@ -169,7 +170,8 @@ def _parse_part(parts: _StageBuilder, patterns: PatternParser, word: str) -> Non
     match word:
         case "match":
             if not cursor.is_at("{"):
-                cursor.fail("`{`", "a match block is written `match { $p: Person }`")
+                is_foreign = cursor.is_at("(")
+                cursor.fail("`{`", MATCH_FORM if is_foreign else "a match block is written `match { $p: Person }`")
             parts.clauses += patterns.parse_block(cursor.advance(), "the match block")
         case "return" | "with":
             parts.distinct = cursor.accept("distinct") is not None
@@ -226,9 +228,8 @@ def _find_next_part(cursor: Cursor, parts: _StageBuilder, patterns: PatternParse
             cursor.advance()
         elif token.text in ("where", "WHERE", "filter"):
             _recover_where(cursor, parts, patterns)
-        elif token.text in ("group", "GROUP"):
-            hint = "the projections that are no aggregates are the group keys: delete it"
-            cursor.refuse(token.span, f"unexpected `{token.text}`", hint)
+        elif advice := PART_HINTS.get(token.text.lower()):
+            cursor.refuse(token.span, f"unexpected `{token.text}`", advice)
         elif token.kind not in (TokenKind.IDENT, TokenKind.TYPE) or _is_at_end_of_read(cursor):
             return None
         elif meant := _guess_part(token.text, parts):
@@ -247,7 +248,7 @@ def _recover_where(cursor: Cursor, parts: _StageBuilder, patterns: PatternParser
     token = cursor.advance()
     hint = "put the predicate into the match block, where it stands alone"
     if parts.has_columns:
-        hint = "a condition on groups and columns is written `having { … }`; one on the rows stands in the match block"
+        hint = "a condition on columns and groups is written `having { n > 3 }`; one on rows stands in the match block"
     cursor.report(token.span, f"unexpected `{token.text}` after a block", hint)
     opening = cursor.accept("{")
     patterns.expressions.parse_condition()

@@ -45,7 +45,9 @@ def _parse_core_type(cursor: Cursor) -> TypeExpr:
     if token.text == "[":
         return _parse_list_type(cursor)
     if token.text == "{" and cursor.language is Language.QUERY:
-        cursor.fail("a type", "records are passed in a list: `$rows: [{name: String, age: I32?}]`")
+        record = _parse_record_type(cursor)
+        hint = "records are passed in a list: `$rows: [{name: String, age: I32?}]`"
+        cursor.refuse(record.span, "a parameter can't be a record", hint)
     if token.text.lower() == "enum" and cursor.is_followed_by("("):
         return _parse_enum_type(cursor)
     if token.text.lower() == "vector":

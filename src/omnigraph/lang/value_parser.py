@@ -241,16 +241,19 @@ def parse_call(parser: Expressions) -> Call:
     options: list[tuple[Name, Expr]] = []
     distinct = cursor.accept("distinct") is not None
     with cursor.nest():
-        while not (cursor.is_at(")") or (arguments and _is_at_call_part(cursor))):
+        while not cursor.is_at(")"):
             _parse_argument(parser, arguments, options)
             if comma := cursor.accept(","):
                 if cursor.is_at(")"):
                     cursor.report(comma.span, "unexpected `,` before `)`", "delete it, or add an argument after it")
-            elif not (cursor.is_at(")") or _is_at_call_part(cursor)):
-                _report_missing_comma(cursor, opening)
-        where = parser.parse_condition() if cursor.accept("where") else None
-        order = parse_order(parser) if cursor.accept("order") else ()
-        limit = parse_count(cursor, "limit") if cursor.accept("limit") else None
+                continue
+            if cursor.is_at(")") or _is_at_call_part(cursor):
+                break
+            _report_missing_comma(cursor, opening)
+        has_arguments = bool(arguments or options)
+        where = parser.parse_condition() if has_arguments and cursor.accept("where") else None
+        order = parse_order(parser) if has_arguments and cursor.accept("order") else ()
+        limit = parse_count(cursor, "limit") if has_arguments and cursor.accept("limit") else None
         closing = cursor.expect(")", f"the `(` is in {cursor.format_position(opening.span)}")
     call = Call(
         function=function,
@@ -274,7 +277,7 @@ def _is_at_call_part(cursor: Cursor) -> bool:
         return True
     if cursor.is_at("order"):
         return cursor.is_followed_by("{", "by")
-    return cursor.is_at("limit") and cursor.peek(1).kind in (TokenKind.INT, TokenKind.VARIABLE)
+    return cursor.is_at("limit") and not cursor.is_followed_by("=", ")", ",")
 
 
 def _parse_argument(parser: Expressions, arguments: list[Expr], options: list[tuple[Name, Expr]]) -> None:
@@ -332,10 +335,10 @@ def parse_value_block(parser: Expressions) -> Block:
 
 def parse_absent_block(parser: Expressions, word: Token) -> Block:
     """Parse the braces of `not { … }` inside an expression, which is `not exists { … }`."""
-    return _parse_block_body(parser, word, BlockKind.EXISTS, "the `not` block")
+    return _parse_block_body(parser, word, BlockKind.EXISTS, "the `not` block", returns=False)
 
 
-def _parse_block_body(parser: Expressions, word: Token, kind: BlockKind, what: str) -> Block:
+def _parse_block_body(parser: Expressions, word: Token, kind: BlockKind, what: str, *, returns: bool = True) -> Block:
     cursor = parser.cursor
     opening = cursor.advance()
     if parser.parse_clauses is None:
@@ -344,10 +347,10 @@ def _parse_block_body(parser: Expressions, word: Token, kind: BlockKind, what: s
     depth, parser.case_depth = parser.case_depth, 0
     try:
         with cursor.nest(_LEVELS_OF_BLOCK), parser.read_names_as(properties=False):
-            stop = _ReturnStop(cursor)
+            stop = _ReturnStop(cursor) if returns else None
             clauses = parser.parse_clauses(opening, what, stop)
             # After the closing brace, a `return` belongs to the block around this one.
-            if not stop.is_reached or not cursor.accept("return"):
+            if stop is None or not stop.is_reached or not cursor.accept("return"):
                 if kind not in (BlockKind.EXISTS, BlockKind.COUNT) and not cursor.is_explained:
                     _report_missing_return(cursor, word)
                 return Block(kind=kind, clauses=clauses, span=word.span.to(cursor.previous))

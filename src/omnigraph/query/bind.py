@@ -10,12 +10,18 @@ from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
 from omnigraph.query.expr import Expr
 from omnigraph.query.inline_lets import inline_lets
-from omnigraph.query.logical_plan import ReadQuery, prune_columns, require_scores
+from omnigraph.query.logical_plan import DerivedEdge, Pattern, ReadQuery, prune_columns, require_scores
 from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.mutation_scope import RowNameResolver
-from omnigraph.query.named_patterns import check_patterns, expand_patterns, iter_used_patterns
+from omnigraph.query.named_patterns import (
+    DerivedCatalog,
+    check_patterns,
+    expand_patterns,
+    iter_followed_patterns,
+    iter_used_patterns,
+)
 from omnigraph.query.scope import declare_params
-from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector
 
 __all__ = ["BoundQuery", "bind_file", "bind_filter", "bind_query"]
@@ -62,7 +68,7 @@ def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | N
     """Bind one query; the value is None if it has an error, or if a parse error left it without output."""
     if query.patterns:
         findings = DiagnosticCollector()
-        query = _expand_query(query, catalog, findings)
+        query, catalog = _expand_query(query, catalog, findings)
         if findings:
             return StageResult(None, findings.finalize())
     if isinstance(query.body, ast.Read):
@@ -72,8 +78,11 @@ def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | N
     return StageResult(result.value, result.diagnostics)
 
 
-def _expand_query(query: ast.Query, catalog: Catalog, findings: DiagnosticCollector) -> ast.Query:
-    """Return a query with the named patterns of its file replaced; mistakes of those that it uses are reported."""
+def _expand_query(query: ast.Query, catalog: Catalog, findings: DiagnosticCollector) -> tuple[ast.Query, Catalog]:
+    """Return a query with the named patterns of its file replaced, and a catalog with those that are edges in it.
+
+    Mistakes of the patterns that it uses are reported.
+    """
     used = set(iter_used_patterns(query.body, query.patterns))
     checked = DiagnosticCollector()
     valid = check_patterns(query.patterns, catalog, checked)
@@ -83,7 +92,30 @@ def _expand_query(query: ast.Query, catalog: Catalog, findings: DiagnosticCollec
     # A pattern that is not used may be wrong: that is no mistake of this query.
     spans = {pattern.name.span for pattern in query.patterns if pattern.name.text in used}
     _add_all(findings, (each for each in checked.finalize() if each.span in spans))
-    return expand_patterns(query, valid, findings)
+    expanded = expand_patterns(query, valid, findings)
+    if findings:
+        return expanded, catalog
+    return expanded, _derive_edges(expanded.body, valid, catalog)
+
+
+def _derive_edges(body: object, patterns: tuple[ast.PatternDecl, ...], catalog: Catalog) -> Catalog:
+    """Return the catalog with an edge type for each named pattern that a query follows over several edges."""
+    by_name = {pattern.name.text: pattern for pattern in patterns}
+    edges: dict[str, EdgeType] = {}
+    derived: dict[str, DerivedEdge] = {}
+    for name in dict.fromkeys(iter_followed_patterns(body, patterns)):
+        pattern = by_name[name]
+        bound = _bind_pattern(pattern, patterns, catalog, DiagnosticCollector())
+        source, target = (each.variable.name for each in pattern.params)
+        if bound is None:
+            continue
+        ends = bound.types[source], bound.types[target]
+        edges[name] = EdgeType(name=name, properties=(), source=str(ends[0]), target=str(ends[1]))
+        derived[name] = DerivedEdge(pattern=bound, source=source, target=target)
+    if not edges:
+        return catalog
+    every = {**catalog.edges, **edges}
+    return DerivedCatalog(nodes=catalog.nodes, edges=every, interfaces=catalog.interfaces, derived=derived)
 
 
 def _add_all(findings: DiagnosticCollector, diagnostics: Iterable[Diagnostic]) -> None:
@@ -93,8 +125,8 @@ def _add_all(findings: DiagnosticCollector, diagnostics: Iterable[Diagnostic]) -
 
 def _bind_pattern(
     pattern: ast.PatternDecl, patterns: tuple[ast.PatternDecl, ...], catalog: Catalog, findings: DiagnosticCollector
-) -> None:
-    """Bind the clauses of a named pattern on their own, for their errors: names are shown as they are written."""
+) -> Pattern | None:
+    """Bind the clauses of a named pattern on their own; errors show names as they are written."""
     ends = tuple(ast.Binding(variable=each.variable, types=each.types, span=each.span) for each in pattern.params)
     own = DiagnosticCollector()
     valid = check_patterns(patterns, catalog, DiagnosticCollector())
@@ -103,8 +135,10 @@ def _bind_pattern(
     expanded = expand_patterns(query, valid, own)
     assert isinstance(expanded.body, ast.Read)  # noqa: S101 - it is the read from above
     read = inline_lets(expanded.body, own)
-    bind_match(read.clauses, catalog, declare_params((), own), own)
+    inner = catalog if own else _derive_edges(read.clauses, valid, catalog)
+    matched = bind_match(read.clauses, inner, declare_params((), own), own)
     _add_all(findings, own.finalize())
+    return matched.pattern
 
 
 def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResult[BoundQuery | None]:

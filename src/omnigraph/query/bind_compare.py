@@ -45,6 +45,8 @@ _OPS = {
 }
 # A string literal that looks like this was probably meant as a number.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,12 +419,19 @@ def _build_help(side: Operand, other: ExprType | None) -> str | None:
             return None
 
 
+def _build_moment_help(text: str) -> str:
+    """Build the help for a String where a DateTime is needed, with a literal that is accepted."""
+    if _DAY.fullmatch(text):
+        text += "T00:00:00Z"
+    return f'write `datetime("{text}")`' if _MOMENT.fullmatch(text) else _LITERAL_FORMS[lit.DateTimeLiteral]
+
+
 def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | None:
     match literal, other:
         case lit.StringLiteral(), Scalar.DATE:
             return f'write `date("{clip_text(literal.value)}")`'
         case lit.StringLiteral(), Scalar.DATETIME:
-            return f'write `datetime("{clip_text(literal.value)}")`'
+            return _build_moment_help(literal.value)
         case lit.StringLiteral(), Scalar() if other.is_numeric and _NUMBER.fullmatch(literal.value):
             return f"write `{literal.value}`, without quotes"
         case ((lit.IntLiteral() | lit.FloatLiteral() | lit.StringLiteral()), Scalar.BOOL):

@@ -96,7 +96,10 @@ class ComputedBinder:
             return None
         type_ = operand.type
         if not isinstance(type_, ListOf | ArrayOf):
-            self._report(node.operand, f"`[…]` needs a list, but `{_clip(node.operand)}` is {type_}")
+            help_ = None
+            if isinstance(type_, NodeRef | EdgeRef):
+                help_ = f"a property is written with its name, `{_clip(node.operand)}.name`; it can't be a value"
+            self._report(node.operand, f"`[…]` needs a list, but `{_clip(node.operand)}` is {type_}", help_)
             return None
         if not accepts(ParameterKind.INTEGER, _get_type(index)):
             self._report(node.index, f"an index is an integer, but `{_clip(node.index)}` is {index.type}")

@@ -1,6 +1,6 @@
 """Bind a `match` that drives statements, and `returning`: as a read of what the statements need of each row."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
@@ -140,7 +140,9 @@ class MatchDraft:
         columns = [OutputColumn(name=name, value=_to_id(value)) for name, value in variables.items()]
         columns += [OutputColumn(name=name, value=value) for name, value in named.values()]
         returning.columns = read.output[len(projections) :]
-        if not returning.check(findings):
+        types = {**read.pattern.entity_types, **{n: v.type for n, v in variables.items() if isinstance(v, Entity)}}
+        several = {name for name, type_ in types.items() if catalog.find_type(str(type_)) is None}
+        if not returning.check(findings, several):
             return MatchColumns()
         columns += returning.list_inputs(variables)
         columns = columns or [OutputColumn(name=_ROW_COLUMN, value=values[0])]
@@ -175,8 +177,11 @@ class Returning:
         span = self.projections[0].span if self.projections else Span(0, 0)
         return tuple(_build_clause(name, type_, span) for name, type_ in self.named.items())
 
-    def check(self, findings: DiagnosticCollector) -> bool:
-        """Check that the columns can be computed from single rows after the write; return whether they can."""
+    def check(self, findings: DiagnosticCollector, several: Collection[str] = ()) -> bool:
+        """Check that the columns can be computed from single rows after the write; return whether they can.
+
+        `several` are the variables of several types, whose rows are in no single table.
+        """
         before = len(findings)
         for projection, column in zip(self.projections, self.columns, strict=True):
             node = projection.value
@@ -185,6 +190,9 @@ class Returning:
             if any(isinstance(part, Nearest | Bm25 | Rrf | TextMatch) for part in parts):
                 message = f"`{text}` searches, which a mutation can't do after it has written"
                 findings.add_error("T18", node.span, message, "run a query after the mutation")
+            elif any(isinstance(part, Prop | Identity | Entity) and part.variable in several for part in parts):
+                message = f"`{text}` is of several types, which a mutation can't return"
+                findings.add_error("T8", node.span, message, "match one type, or run a query after the mutation")
             elif any(isinstance(part, Prop) and part.type is Scalar.BLOB for part in parts):
                 findings.add_error("T8", node.span, f"`{text}` is a Blob, which a mutation can't return")
             elif any(isinstance(part, ValueRef) and _has_entity(part.type) for part in parts):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from omnigraph.query.expr import Const, Expr, In, NodeRef
-from omnigraph.query.logical_plan import Hop, HopDirection, HopMember
+from omnigraph.query.logical_plan import DerivedEdge, Hop, HopDirection, HopMember
 from omnigraph.query.pattern_scope import NodeDraft, ResolvedHop, build_edge_ref
 from omnigraph.query.scope import Scope, VariableType
 from omnigraph.query.union_types import TYPE_COLUMN, NodeUnion, build_meta_value, unite_edges
@@ -29,6 +29,7 @@ class BoundWay:
     along: tuple[Expr, ...] = ()
     through: tuple[Expr, ...] = ()
     walk: WalkBinding | None = None
+    derived: DerivedEdge | None = None
 
 
 def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
@@ -55,20 +56,22 @@ def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
         along=way.along,
         through=way.through,
         walk=way.walk,
+        derived=way.derived,
         origin=hop.clause.span,
     )
     return _simplify_members(built)
 
 
 def list_hop_members(drafted: ResolvedHop) -> tuple[HopMember, ...]:
+    """Return the ways in which a hop is followed, by edge type; none if no reading fits."""
     hop = drafted.hop
     if hop.is_multi:
         direction = HopDirection.BOTH if hop.clause.is_undirected else HopDirection.OUT
         members = [HopMember(build_edge_ref(edge), direction) for edge in hop.edges]
     else:
         members = [HopMember(build_edge_ref(r.edge), r.direction) for r in drafted.readings if r.edge is not None]
-        if hop.is_plain and hop.clause.is_undirected:
-            # A plain hop has a single reading, as both ways have the same types.
+        if hop.is_plain and hop.clause.is_undirected and members:
+            # A plain hop has a single reading, as both ways have the same types; none if its ends don't fit.
             members.append(HopMember(members[0].edge, HopDirection.IN))
     return tuple(sorted(members, key=lambda member: (member.edge.name, member.direction is HopDirection.IN)))
 

@@ -496,16 +496,8 @@ class _MutationBinder:
         if not missing:
             return True
         message = f"insert of `{declared.name}` leaves out {join_words(missing)}"
-        self.findings.add_error("T12", node.type.span, message, self._build_missing_help(missing, declared))
+        self.findings.add_error("T12", node.type.span, message, _build_missing_help(missing, declared))
         return False
-
-    def _build_missing_help(self, missing: list[str], declared: AnyType) -> str:
-        if isinstance(declared, EdgeType) and missing[0] in ENDS:
-            ids = f"`from` is the id of a `{declared.source}`, `to` of a `{declared.target}`"
-            return f"an edge needs both ends: {ids}"
-        # An insert into a type with a key is an upsert, but the binder can't know whether the row exists.
-        reason = ", because the key may be new; to change an existing row, use `update`" if declared.key else ""
-        return f"required properties without a default need a value{reason}"
 
     def _is_changeable(self, name: Name, declared: AnyType) -> bool:
         """Return whether an update may set a property: it is neither part of the key nor an end (T26)."""
@@ -529,6 +521,15 @@ class _MutationBinder:
     def _bind_where(self, predicate: ast.Expr, declared: AnyType) -> Expr | None:
         names = RowNameResolver(declared, self.params, self.findings)
         return ExprBinder(names, self.findings).bind_predicate(predicate)
+
+
+def _build_missing_help(missing: list[str], declared: AnyType) -> str:
+    if isinstance(declared, EdgeType) and missing[0] in ENDS:
+        ids = f"`from` is the id of a `{declared.source}`, `to` of a `{declared.target}`"
+        return f"an edge needs both ends: {ids}"
+    # An insert into a type with a key is an upsert, but the binder can't know whether the row exists.
+    reason = ", because the key may be new; to change an existing row, use `update`" if declared.key else ""
+    return f"required properties without a default need a value{reason}"
 
 
 def _list_required_names(declared: AnyType) -> list[str]:

@@ -308,7 +308,7 @@ def _identify_key(key: Expr) -> Expr:
 
 
 def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
-    """Return what tells matches apart: the ids of nodes, edges and walks, and the positions of elements in their lists."""
+    """Return what tells matches apart: ids of nodes, edges and walks, and positions of elements in their lists."""
     identities = (_identify(name, scope, origin) for name in names)
     return tuple(identity for identity in identities if identity is not None)
 

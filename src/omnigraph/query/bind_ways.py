@@ -13,6 +13,7 @@ from omnigraph.query.expr import EdgeRef, Expr, Identity, NodeRef, Prop, TextMat
 from omnigraph.query.expr_tree import map_children
 from omnigraph.query.expr_types import build_walk_type
 from omnigraph.query.functions import CallContext
+from omnigraph.query.named_patterns import DerivedCatalog
 from omnigraph.query.pattern_scope import BlockDrafter, PathDraft, ResolvedHop
 from omnigraph.query.scope import VariableType
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
@@ -27,6 +28,10 @@ def bind_way(drafted: ResolvedHop, drafter: BlockDrafter, types: Mapping[str, Va
     members = list_hop_members(drafted) if drafted.hop.edges else ()
     if not members:
         return BoundWay()
+    catalog = drafter.catalog
+    derived = catalog.derived.get(members[0].edge.name) if isinstance(catalog, DerivedCatalog) else None
+    if derived is not None:
+        return BoundWay(derived=derived)
     edge = unite_edges(member.edge for member in members)
     edges: tuple[AnyType, ...] = tuple(drafter.catalog.edges[name] for name in list_members(edge.name))
     # The nodes on the way may be of any type that an edge connects.

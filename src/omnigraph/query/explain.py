@@ -181,6 +181,8 @@ def _explain_pattern(pattern: Pattern) -> Iterator[str]:
     for hop in pattern.hops:
         yield _format_hop(hop)
         yield from _indent(_explain_way(hop))
+        if hop.derived is not None:
+            yield from _indent(("for each match of", *_indent(_explain_pattern(hop.derived.pattern))))
     if pattern.filters and not is_empty(pattern):
         yield "where"
         yield from _indent(map(format_expr, pattern.filters))
@@ -239,7 +241,8 @@ def _format_hop(hop: Hop) -> str:
     tail, head = _ARROWS[hop.direction]
     variable = "" if hop.edge_variable is None else f"${hop.edge_variable}: "
     # A single hop has no bounds to show, also if it was written with `{1,1}`.
-    bounds = f"{{{hop.low},{'*' if hop.high is None else hop.high}}}" if hop.is_multi else ""
+    high = "*" if hop.high is None else str(hop.high)
+    bounds = f"{{{hop.low},{high}}}" if hop.is_multi else ""
     text = f"${hop.source} {tail}[{variable}{hop.edge}{bounds}]{head} ${hop.target}"
     if hop.walk is not None:
         text = f"{hop.walk.kind.value} ${hop.walk.variable} = {text}"

@@ -34,6 +34,11 @@ class CallContext(Enum):
     STORED = "as a value"
 
 
+# Functions of other query languages, and how it is written here.
+_FOREIGN_HELP = {
+    "exists": "a property that is set is `$p.age is not null`, and a block that matches `exists { $p knows $q }`",
+}
+
 _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER})
 _VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
 
@@ -192,9 +197,9 @@ def list_functions(families: Iterable[FunctionFamily], context: CallContext | No
 
 def _suggest_functions(word: str, context: CallContext) -> str:
     # The scalar functions are too many for a line.
-    families = (family for family in FunctionFamily if family is not FunctionFamily.SCALAR)
+    families = (family for family in FunctionFamily if family not in (FunctionFamily.SCALAR, FunctionFamily.WALK))
     allowed = join_words(list_functions(families, context))
-    return suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
+    return _FOREIGN_HELP.get(word) or suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
 
 
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:
@@ -205,6 +210,12 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
         case FunctionFamily.SEARCH:
             return message, "it is a predicate: write it as a clause of `match`"
         case FunctionFamily.AGGREGATE:
+            if context in (CallContext.PREDICATE, CallContext.OPERAND):
+                # As SQL and Cypher users write it: a match has no groups to aggregate over.
+                return (
+                    message,
+                    "count in a block, `count { $p knows $q } > 3`, or after `return`: `having { count(*) > 3 }`",
+                )
             return message, "use an aggregate in `return` or `order`, and not inside another one"
         case FunctionFamily.PASSAGE:
             return message, "return it as a column"

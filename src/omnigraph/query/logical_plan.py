@@ -86,6 +86,15 @@ class HopMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedEdge:
+    """The edges of a hop that is a named pattern: one for each pair of `source` and `target` in its matches."""
+
+    pattern: "Pattern"
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
     """A path of one edge, or of `low` to `high` edges, between two variables; without `high` there is no upper bound.
 
@@ -98,7 +107,7 @@ class Hop:
     `ends` are then these types. Over several edges, the nodes on the way may have any type that a member connects.
 
     `along` are conditions on every edge and `through` on every node but the ends; both read the properties of `ROW`.
-    With a `walk`, there is a match for each walk that it is bound to.
+    With a `walk`, there is a match for each walk that it is bound to. `derived` edges are those of a named pattern.
     """
 
     edge: EdgeRef
@@ -115,9 +124,13 @@ class Hop:
     along: tuple[Expr, ...] = ()
     through: tuple[Expr, ...] = ()
     walk: WalkBinding | None = None
+    derived: DerivedEdge | None = None
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.derived is not None:
+            is_plain = not (self.along or self.through or self.walk or self.edge_variable)
+            require(is_plain, "the edges of a named pattern have no rows of their own")
         for expr in (*self.along, *self.through):
             require(is_predicate(expr), "a condition on the way is a predicate")
             require(set(find_variables(expr)) <= {ROW}, "a condition on the way reads one edge or node")
@@ -376,7 +389,7 @@ class Pattern:
 
     @property
     def row_types(self) -> dict[str, ExprType]:
-        """The types of all variables in which two matches can differ: also walks, elements of lists, their positions."""
+        """The types of all variables in which two matches can differ: also walks, elements of lists and positions."""
         types = self.entity_types
         types.update({hop.walk.variable: hop.walk.type for hop in self.hops if hop.walk is not None})
         for block in self.blocks:
@@ -599,6 +612,8 @@ def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
         yield from (*hop.along, *hop.through)
         if hop.walk is not None and hop.walk.weight is not None:
             yield hop.walk.weight
+        if hop.derived is not None:
+            yield from iter_predicates(hop.derived.pattern)
     yield from pattern.filters
     for block in pattern.blocks:
         yield from get_block_exprs(block)
@@ -685,6 +700,13 @@ def _find_read_columns(pattern: Pattern) -> set[tuple[str, str]]:
     return columns
 
 
+def _prune_hop(hop: Hop, columns: tuple[str, ...]) -> Hop:
+    derived = hop.derived
+    if derived is not None:
+        derived = replace(derived, pattern=_prune_pattern_columns(derived.pattern, set()))
+    return replace(hop, columns=columns, derived=derived)
+
+
 def _prune_pattern_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Pattern:
     columns: dict[str | None, list[str]] = {}
     all_reads = read | _find_read_columns(pattern)
@@ -702,6 +724,6 @@ def _prune_pattern_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Patt
     return replace(
         pattern,
         nodes=tuple(replace(node, columns=tuple(columns.get(node.variable, ()))) for node in pattern.nodes),
-        hops=tuple(replace(hop, columns=tuple(columns.get(hop.edge_variable, ()))) for hop in pattern.hops),
+        hops=tuple(_prune_hop(hop, tuple(columns.get(hop.edge_variable, ()))) for hop in pattern.hops),
         blocks=tuple(map(prune_block, pattern.blocks)),
     )

@@ -13,11 +13,19 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
 from omnigraph.query.functions import FUNCTIONS
+from omnigraph.query.logical_plan import DerivedEdge
 from omnigraph.query.scope import HIDDEN_PREFIX
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 _LEAVES = (Span, lit.Name, str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedCatalog(Catalog):
+    """A catalog with an edge type for each named pattern that a query follows several times."""
+
+    derived: Mapping[str, DerivedEdge] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -33,8 +41,12 @@ class PatternExpander:
         match node:
             case ast.Where(predicate=ast.Call() as call) if call.function.text in self.patterns:
                 return self._expand_call(call)
-            case ast.TraversalClause() if self._find_edge(node) is not None and node.bounds is None:
-                return self._expand_hop(node, self.patterns[node.edges[0].name.text])
+            case ast.PathClause() if self._uses_pattern(node.hop):
+                message = "a path lists edges, and a named pattern has none of its own"
+                self.findings.add_error("T23", node.hop.edge_span, message, "follow it as a hop, without a path")
+                return ast.Either(alternatives=((),), span=node.span)
+            case ast.TraversalClause() if self._uses_pattern(node):
+                return self._expand_hop(node)
             case tuple():
                 return tuple(self.expand(each) for each in node)
             case _:
@@ -50,8 +62,8 @@ class PatternExpander:
                 changes[each.name] = changed
         return replace(node, **changes) if changes else node
 
-    def _find_edge(self, node: ast.TraversalClause) -> ast.PatternDecl | None:
-        return self.patterns.get(node.edges[0].name.text) if len(node.edges) == 1 else None
+    def _uses_pattern(self, node: ast.TraversalClause) -> bool:
+        return any(edge.name.text in self.patterns for edge in node.edges)
 
     def _expand_call(self, call: ast.Call) -> ast.Clause:
         pattern = self.patterns[call.function.text]
@@ -68,10 +80,18 @@ class PatternExpander:
             return ast.Either(alternatives=(self._rename(pattern, arguments),), span=call.span)
         return ast.Either(alternatives=((),), span=call.span)
 
-    def _expand_hop(self, node: ast.TraversalClause, pattern: ast.PatternDecl) -> ast.Clause:
+    def _expand_hop(self, node: ast.TraversalClause) -> ast.Clause:
+        if len(node.edges) > 1:
+            message = "a named pattern can't be followed together with other edges"
+            self.findings.add_error("T4", node.edge_span, message, "write `either { … } or { … }` in the pattern")
+            return ast.Either(alternatives=((),), span=node.span)
+        pattern = self.patterns[node.edges[0].name.text]
         if len(pattern.params) != 2 or node.edge_variable is not None or node.along or node.through:
             self._report_edge(node, pattern)
             return ast.Either(alternatives=((),), span=node.span)
+        if node.bounds is not None:
+            # Bound as an edge of its own, see `DerivedCatalog`.
+            return node
         ends = [node.source, node.target]
         alternatives = [self._rename(pattern, ends)]
         if node.is_undirected:
@@ -147,14 +167,14 @@ def check_patterns(
         else:
             valid[name.text] = pattern
     used = {name: _find_used(pattern, valid) for name, pattern in valid.items()}
-    for name in list(valid):
-        circle = _find_circle(name, used)
+    for pattern_name in list(valid):
+        circle = _find_circle(pattern_name, used)
         if circle:
             shown = join_words(circle)
-            message = f"`{name}` is used by itself, in {shown}: a named pattern can't be recursive"
-            help_ = f"follow it several times as an edge: `$a {name}{{1,*}} $b`"
-            findings.add_error("T6", valid[name].name.span, message, help_)
-            del valid[name]
+            message = f"`{pattern_name}` is used by itself, in {shown}: a named pattern can't be recursive"
+            help_ = f"follow it several times as an edge: `$a {pattern_name}{{1,*}} $b`"
+            findings.add_error("T6", valid[pattern_name].name.span, message, help_)
+            del valid[pattern_name]
     return tuple(valid.values())
 
 
@@ -169,6 +189,25 @@ def iter_used_patterns(node: Any, patterns: Sequence[ast.PatternDecl]) -> Iterat
             seen.add(name)
             yield name
             todo.extend(_find_used(by_name[name], by_name))
+
+
+def iter_followed_patterns(node: Any, patterns: Sequence[ast.PatternDecl]) -> Iterator[str]:  # noqa: ANN401 - as above
+    """Yield the names of the patterns that a syntax node follows over several edges."""
+    names = {pattern.name.text for pattern in patterns}
+    for hop in _iter_hops(node):
+        if hop.bounds is not None and len(hop.edges) == 1 and hop.edges[0].name.text in names:
+            yield hop.edges[0].name.text
+
+
+def _iter_hops(node: Any) -> Iterator[ast.TraversalClause]:  # noqa: ANN401 - any syntax node
+    if isinstance(node, ast.TraversalClause):
+        yield node
+    if isinstance(node, tuple):
+        for each in node:
+            yield from _iter_hops(each)
+    elif is_dataclass(node) and not isinstance(node, _LEAVES):
+        for each in fields(node):
+            yield from _iter_hops(getattr(node, each.name))
 
 
 def _find_used(pattern: ast.PatternDecl, names: Mapping[str, object]) -> tuple[str, ...]:

@@ -290,7 +290,8 @@ class BlockDrafter:
     def _find_edges(self, clause: ast.TraversalClause) -> tuple[EdgeType, ...]:
         """Return the edge types that a hop names, without repeats; none if one is unknown, which is reported."""
         if not clause.edges:
-            edges = tuple(self.catalog.edges.values())
+            # A named pattern is followed by its name only; edge types of the schema start with a capital.
+            edges = tuple(edge for edge in self.catalog.edges.values() if not edge.name[:1].islower())
             if not edges:
                 self.findings.add_error("T4", clause.edge_span, "the schema has no edge types")
             return edges

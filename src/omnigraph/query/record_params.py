@@ -44,7 +44,7 @@ def convert_records(
 
     `convert` converts a single value of a field. `check_cancelled` is called between chunks, and may raise.
     """
-    given = _read_columns(value) or _transpose(type_, value, check_cancelled)
+    given = read_table_columns(value) or _transpose(type_, value, check_cancelled)
     if isinstance(given, InvalidValue):
         return given
     names = tuple(name for name, _ in type_.fields)
@@ -160,7 +160,7 @@ def _transpose(
     return columns
 
 
-def _read_columns(value: Any) -> dict[str, list[object]] | None:  # noqa: ANN401 - of another library
+def read_table_columns(value: Any) -> dict[str, list[object]] | None:  # noqa: ANN401 - of another library
     """Return the columns of a table of another library; None if the value is none."""
     names = getattr(getattr(value, "dtype", None), "names", None)
     if names:

@@ -39,7 +39,7 @@ class Distance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """`snippet(text, query)`: the passage of a text with the most words of `query`, which are marked."""
+    """`snippet(text, query)`: the passage of a text that has most of the words of `query`, which are marked."""
 
     prop: "Prop"
     query: "Input"

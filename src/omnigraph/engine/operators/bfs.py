@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.operators.cut_off import CutOff
+from omnigraph.engine.cut_off import CutOff
 from omnigraph.engine.operators.distinct import deduplicate
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget
@@ -36,7 +36,7 @@ _MAX_BYTE_DISTANCE = 254
 _DistanceType: TypeAlias = np.dtype[np.uint8] | np.dtype[np.int32]
 
 
-def run_bfs(
+def run_bfs(  # noqa: PLR0913 - all but the search itself by name
     lists: Lists,
     sources: Positions,
     size: int,
@@ -180,7 +180,7 @@ class _BfsSearch:
         self._reached.add(pairs)
 
     def _detect_cut_off(self, level: "_ReachedPairs", distance: int) -> None:
-        """Note whether the last level has a neighbour that was not reached; the first one found is enough."""
+        """Record whether the last level has a neighbour that was not reached; the first one found is enough."""
         cut_off = self._cut_off
         if cut_off is None or not cut_off.is_open or not level.count:
             return

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.operators.cut_off import CutOff
+from omnigraph.engine.cut_off import CutOff
 from omnigraph.engine.operators.multiplicity import Counts
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget
@@ -171,7 +171,7 @@ class BitsetBfs:
         return result
 
     def _detect_cut_off(self, level: Bits, seen: Bits) -> None:
-        """Note whether the last level, empty if the search ended before its bound, has a neighbour not seen yet."""
+        """Record whether the last level, empty if the search ended before its bound, has a neighbour not seen yet."""
         cut_off = self._cut_off
         if cut_off is not None and cut_off.is_open:
             cut_off.is_found = bool(self._find_new(level, seen).any())

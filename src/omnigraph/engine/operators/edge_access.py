@@ -1,5 +1,6 @@
 """Access the edges of a hop as neighbour lists: from the CSR adjacency of the edge type, or by index lookups."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -30,12 +31,14 @@ from omnigraph.engine.operators.union_edges import (
     measure_lists,
 )
 from omnigraph.engine.physical_plan import REVERSED, EdgeAccessMode, Link
-from omnigraph.engine.tables.csr import CsrAdjacency
+from omnigraph.engine.tables.csr import CsrAdjacency, build_csr, collapse_parallel_edges
 from omnigraph.options import Traversal
 from omnigraph.query.logical_plan import HopDirection
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.storage.arrow_buffers import read_numbers
 
+# Returns the ends of the edges that a named pattern stands for.
+LoadPairs = Callable[[Link], tuple[Positions, Positions]]
 # Memory per neighbour while it is gathered.
 _NEIGHBOUR_BYTES = 24
 # Limit of the sources that are looked up individually: beyond it the planner's estimate was far too low.
@@ -51,8 +54,10 @@ def reverse_link(link: Link) -> Link:
 class EdgeAccess:
     """The edges of one hop of a plan, read from its near end to its far end."""
 
-    def __init__(self, link: Link, context: ExecutionContext) -> None:
+    def __init__(self, link: Link, context: ExecutionContext, load_pairs: LoadPairs | None = None) -> None:
         self.link = link
+        # Finds the edges of a named pattern.
+        self._load_pairs = load_pairs
         self._context = context
         self._whole: AdjacencyLists | None = None
         self._reversed: EdgeAccess | None = None
@@ -92,7 +97,7 @@ class EdgeAccess:
     def reverse(self) -> "EdgeAccess":
         """Return the same hop with its ends swapped; built once."""
         if self._reversed is None:
-            self._reversed = EdgeAccess(reverse_link(self.link), self._context)
+            self._reversed = EdgeAccess(reverse_link(self.link), self._context, self._load_pairs)
         return self._reversed
 
     def get_lists(self, sources: Positions) -> AdjacencyLists:
@@ -247,6 +252,8 @@ class EdgeAccess:
 
     def _load_adjacency(self, direction: HopDirection) -> AdjacencyLists:
         reads_edges = self.link.loads_edges
+        if self.link.derived is not None:
+            return self._build_derived_lists(direction)
         if self.link.members:
             return load_union_lists(self.link, self._context, reads_edges=reads_edges)
         topology = self._context.get_topology(self.link.edge)
@@ -259,6 +266,18 @@ class EdgeAccess:
                 return self._merge_both_directions(reads_edges)
             case _:
                 assert_never(direction)
+
+    def _build_derived_lists(self, direction: HopDirection) -> AdjacencyLists:
+        """Return the lists of the edges that a named pattern stands for."""
+        assert self._load_pairs is not None  # noqa: S101 - the executor gives it
+        source, target = self._load_pairs(self.link)
+        size = self.space_size
+        self._context.budget.claim(32 * len(source), f"the pairs of {self.link.edge}")
+        out = _to_lists(collapse_parallel_edges(build_csr(source, target, size, size)))
+        if direction is HopDirection.OUT:
+            return out
+        back = _to_lists(collapse_parallel_edges(build_csr(target, source, size, size)))
+        return back if direction is HopDirection.IN else merge_directions(out, back)
 
     def _merge_both_directions(self, reads_edges: bool) -> AdjacencyLists:
         edge = self._context.get_edge_type(self.link.edge)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.filter import BindingValues, find_rows
+from omnigraph.engine.operators.walks.walk_list import Costs
 from omnigraph.engine.predicate_eval import evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.errors import QueryError
@@ -24,7 +24,7 @@ _MAX_SUM = 2**62
 
 def read_weights(
     walk: WalkBinding, edge: str, along: tuple[Expr, ...], context: ExecutionContext, *, max_edges: int
-) -> NDArray[np.int64] | NDArray[np.float64]:
+) -> Costs:
     """Return the weight of each edge that passes the conditions, by position; other positions have any weight.
 
     Raises:

@@ -35,6 +35,13 @@ class _DirectedMember:
     near_type: str
     far_type: str
 
+    def find_loops(self, near: Positions, far: Positions) -> NDArray[np.bool_]:
+        """Return which edges lead from a node to itself; the two unions number the same node differently."""
+        if self.near_type != self.far_type:
+            return np.zeros(len(near), np.bool_)
+        is_loop: NDArray[np.bool_] = near - self.near_base == far - self.far_base
+        return is_loop
+
 
 def load_union_lists(link: Link, context: ExecutionContext, *, reads_edges: bool) -> AdjacencyLists:
     """Return the lists of every position of the near union; cached across queries by the versions of all tables."""
@@ -60,7 +67,7 @@ def list_union_ends(link: Link, edges: Positions, context: ExecutionContext) -> 
         near, far = _read_ends(way, own - way.edge_base, context)
         if way.edge in looped:
             # An edge from a node to itself is the same in both directions, so it counts once.
-            is_other = near != far
+            is_other = ~way.find_loops(near, far)
             near, far = near[is_other], far[is_other]
         looped.add(way.edge)
         pairs.append((near, far))
@@ -81,7 +88,7 @@ def look_up_union_lists(link: Link, sources: Positions, context: ExecutionContex
             list_numbers, far, at = _look_up(way, own, context)
             if way.edge in seen:
                 # An edge from a node to itself is the same in both directions, so it counts once.
-                is_other = sources[list_numbers + begin] != far
+                is_other = ~way.find_loops(sources[list_numbers + begin], far)
                 list_numbers, far, at = list_numbers[is_other], far[is_other], at[is_other]
             numbers.append(list_numbers + begin)
             targets.append(far)
@@ -189,7 +196,7 @@ def _build_union_lists(
         near, far = _read_ends(way, None, context)
         if way.edge in seen:
             # An edge from a node to itself is the same in both directions: it is left out of the second one.
-            near[near == far] = -1
+            near[way.find_loops(near, far)] = -1
         seen.add(way.edge)
         near_parts.append(near)
         far_parts.append(far)

@@ -15,18 +15,18 @@ from omnigraph.engine.operators.edge_weights import read_weights
 from omnigraph.engine.operators.filter import find_rows
 from omnigraph.engine.operators.multiplicity import multiply_counts
 from omnigraph.engine.operators.union_edges import convert_positions
+from omnigraph.engine.operators.walks.solve_walks import NumberedWalks, WalkBounds, solve_from, solve_pairs
+from omnigraph.engine.operators.walks.walk_graph import IdOrder, WalkGraph
+from omnigraph.engine.operators.walks.walk_list import WalkList, concat_ranges
 from omnigraph.engine.physical_plan import Close, EdgeAccessMode, Expand, Link
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.engine.walks.solve_walks import NumberedWalks, WalkBounds, solve_from, solve_pairs
-from omnigraph.engine.walks.walk_graph import IdOrder, WalkGraph
-from omnigraph.engine.walks.walk_list import WalkList, concat_ranges
 from omnigraph.query.expr import NodeRef
 from omnigraph.query.expr_types import WALK_COST, WALK_EDGES, WALK_NODES
 from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.arrow import ID, to_arrow_type
 
-Ints = NDArray[np.int64]
+Ints = Positions
 
 
 class WalkAccess:
@@ -107,7 +107,7 @@ class WalkAccess:
 
 
 def _build_order(reader: TableReader, context: ExecutionContext) -> IdOrder:
-    return IdOrder(reader.size, lambda at: reader.take_values(ID, at, context.budget), lambda: reader.get_positions())
+    return IdOrder(reader.size, lambda at: reader.take_values(ID, at, context.budget), reader.get_positions)
 
 
 def to_arrow(walks: WalkList, walk: WalkBinding) -> pa.Array:
@@ -139,8 +139,8 @@ def expand_walks(step: Expand, bindings: Bindings, access: WalkAccess, candidate
         return is_inside
 
     starts = access.enter(nears, step.link.near)
-    found = solve_from(access.get_graph(), access.bounds, starts, accept, is_back=is_back)
-    walks, numbers = found
+    solved = solve_from(access.get_graph(), access.bounds, starts, accept, is_back=is_back)
+    walks, numbers = solved
     fars = access.leave(walks.first_nodes if is_back else walks.last_nodes, step.link.far)
     rows, at = _join(near_rows.reshape(-1), len(nears), numbers, access.context)
     counts = candidates.count_matches(fars)
@@ -150,7 +150,7 @@ def expand_walks(step: Expand, bindings: Bindings, access: WalkAccess, candidate
     columns = _build_columns(step, bindings, rows)
     if step.node.variable in step.keep:
         columns[step.node.variable] = fars[at]
-    return _bind_walks(step, access, found, Bindings(columns, len(rows), multiplicity), at)
+    return _bind_walks(step, access, solved, Bindings(columns, len(rows), multiplicity), at)
 
 
 def close_walks(step: Close, bindings: Bindings, access: WalkAccess) -> Bindings:
@@ -159,19 +159,23 @@ def close_walks(step: Close, bindings: Bindings, access: WalkAccess) -> Bindings
     starts = access.enter(bindings.columns[step.source], step.link.near)
     ends = access.enter(bindings.columns[step.target], step.link.far)
     pairs, pair_rows = np.unique(starts * graph.size + ends, return_inverse=True)
-    found = solve_pairs(graph, access.bounds, *np.divmod(pairs, graph.size))
-    rows, at = _join(pair_rows.reshape(-1), len(pairs), found[1], access.context)
+    solved = solve_pairs(graph, access.bounds, *np.divmod(pairs, graph.size))
+    rows, at = _join(pair_rows.reshape(-1), len(pairs), solved[1], access.context)
     multiplicity = None if bindings.multiplicity is None else bindings.multiplicity[rows]
-    return _bind_walks(step, access, found, Bindings(_build_columns(step, bindings, rows), len(rows), multiplicity), at)
+    return _bind_walks(
+        step, access, solved, Bindings(_build_columns(step, bindings, rows), len(rows), multiplicity), at
+    )
 
 
 def _build_columns(step: Expand | Close, bindings: Bindings, rows: Ints) -> dict[str, Positions]:
     return {name: bindings.columns[name][rows] for name in step.keep if name in bindings.columns}
 
 
-def _bind_walks(step: Expand | Close, access: WalkAccess, found: NumberedWalks, joined: Bindings, at: Ints) -> Bindings:
+def _bind_walks(
+    step: Expand | Close, access: WalkAccess, solved: NumberedWalks, joined: Bindings, at: Ints
+) -> Bindings:
     """Return the rows with their walks, which are stored if a later step reads them."""
-    walks = found[0]
+    walks = solved[0]
     budget = access.context.budget
     if step.link.binds_walk and access.walk.variable in step.keep:
         joined = joined.with_column(access.walk.variable, access.store(walks)[at])

@@ -137,10 +137,10 @@ def _encode_column(frame: Frame, variable: str, column: str, expr: Expr) -> Code
         return encode_values(frame.evaluate(expr))
     codes, distinct = table.load_codes(column, frame.context.budget)
     at = frame.get_positions(variable)
-    numbers = codes[at].astype(np.int64) + 1
-    if at.min(initial=0) < 0:
-        # A missing row has indexed the last one.
-        numbers[at < 0] = 0
+    is_bound = at >= 0
+    numbers = np.zeros(len(at), np.int64)
+    # A missing row has no code; its table may be empty.
+    numbers[is_bound] = codes[at[is_bound]].astype(np.int64) + 1
     return Codes(numbers, len(distinct) + 1, zero_is_null=True)
 
 

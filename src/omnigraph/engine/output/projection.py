@@ -193,8 +193,9 @@ class _FrameValues:
             ) if self.frame.types[left.variable] == self.frame.types[right.variable]:
                 # Nodes of a union may have equal ids, and are different if their types are.
                 first, second = (self.frame.get_positions(side.variable, self.rows) for side in (left, right))
-                is_same = first == second
-                return build_array(is_same if expr.op is Op.EQ else ~is_same)
+                is_same = first == second if expr.op is Op.EQ else first != second
+                # A missing row has no id, so the comparison is unknown.
+                return pa.array(is_same, pa.bool_(), mask=(first < 0) | (second < 0))
             case _:
                 return None
 

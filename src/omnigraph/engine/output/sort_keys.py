@@ -142,9 +142,10 @@ def _encode_union_ids(frame: Frame, table: UnionReader, at: Rows) -> Ints:
 
 def _take_ranks(ranks: NDArray[np.int32], at: Rows) -> NDArray[np.int32]:
     """Return the ranks of rows; -1, as that of a null, where an optional variable has no row."""
-    taken = ranks[at]
-    if at.min(initial=0) < 0:
-        taken[at < 0] = -1
+    is_bound = at >= 0
+    taken = np.full(len(at), -1, np.int32)
+    # The table of a variable without any row may be empty.
+    taken[is_bound] = ranks[at[is_bound]]
     return taken
 
 

@@ -34,6 +34,8 @@ _OTHER_SHARE = 0.33
 _LIST_ELEMENTS = 4.0
 # Up to this number of rows, no pass over the table is charged.
 _MAX_FEW_ROWS = 16.0
+# The number of edges that a named pattern is assumed to stand for.
+_DERIVED_EDGES = 10_000.0
 # A walk of more edges is expected to reach no more nodes.
 _MAX_SUMMED_DISTANCE = 16
 # The cost of reading a row in memory, relative to following an edge.
@@ -52,6 +54,9 @@ class CostModel:
     def count(self, type_name: str) -> float:
         """Return the number of rows of a type."""
         rows = self._counts.get(type_name)
+        if rows is None and type_name[:1].islower():
+            # The edges of a named pattern: how many there are is not known before it is solved.
+            rows = self._counts[type_name] = _DERIVED_EDGES
         if rows is None:
             rows = self._counts[type_name] = float(self.context.get_reader(type_name).count)
         return rows
@@ -160,6 +165,8 @@ class CostModel:
 
     def choose_edge_access(self, hop: Hop, sources: float, *, forward: bool) -> tuple[EdgeAccessMode, str]:
         """Choose how the edges of a hop are found from this number of nodes, and say why."""
+        if hop.derived is not None:
+            return EdgeAccessMode.CSR, "a named pattern"
         if hop.walk is not None or hop.along or hop.through:
             return EdgeAccessMode.CSR, "a path" if hop.walk is not None else "conditions on the way"
         mode = self.context.traversal

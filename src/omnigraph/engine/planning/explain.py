@@ -79,9 +79,11 @@ def _format_inner(step: Step, has_multiplicity: bool, trace: QueryProfile | None
             yield from _format_node(step.node, has_multiplicity, trace)
         case Expand():
             yield from _format_conditions(step.link)
+            yield from _format_derived(step.link, trace)
             yield from _format_node(step.node, has_multiplicity, trace)
         case Close():
             yield from _format_conditions(step.link)
+            yield from _format_derived(step.link, trace)
         case Filter():
             yield from map(format_expr, step.predicates)
         case Product() | Join() | SemiJoin() | LeftJoin() | BindValue():
@@ -102,6 +104,13 @@ def _counts_inside(step: Step, has_multiplicity: bool) -> bool:
     if isinstance(step, BindValue):
         return step.has_multiplicity
     return has_multiplicity and not isinstance(step, SemiJoin | UnionJoin)
+
+
+def _format_derived(link: Link, trace: QueryProfile | None) -> Iterator[str]:
+    """Format the steps that find the edges of a named pattern."""
+    if link.derived is not None:
+        yield f"{link.edge} is"
+        yield from (_INDENT + line for line in _format_steps(link.derived.steps, False, trace))
 
 
 def _format_conditions(link: Link) -> Iterator[str]:
@@ -204,7 +213,8 @@ def _format_verb(verb: str, link: Link) -> str:
 def _format_hop(source: str, link: Link, target: str) -> str:
     tail, head = _ARROWS[link.direction]
     variable = "" if link.edge_variable is None else f"{_format_variable(link.edge_variable)}: "
-    bounds = f"{{{link.low},{'*' if link.high is None else link.high}}}" if link.is_multi else ""
+    high = "*" if link.high is None else str(link.high)
+    bounds = f"{{{link.low},{high}}}" if link.is_multi else ""
     return f"{_format_variable(source)} {tail}[{variable}{link.edge}{bounds}]{head} {_format_variable(target)}"
 
 

@@ -1,6 +1,7 @@
 """Choose the join order of a connected component: where to start, which hop is next, and what is only counted."""
 
 import math
+from dataclasses import replace
 
 from omnigraph.engine.physical_plan import Check, Close, Expand, Link, Product, Scan
 from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, build_link
@@ -180,11 +181,18 @@ class JoinOrderPlanner:
             has_multiplicity=self._has_multiplicity,
             needed=builder.find_needed_edges(),
         )
+        link = self._add_derived(link, hop)
         rows = builder.rows * self._estimate_growth(hop)
         number = self._context.next_number()
         node = self._subtree_planner.build_node(target, self._subtrees, builder.rows * link.fan_out)
         step = Expand(number=number, source=source, link=link, node=node, keep=(), rows=rows)
         builder.add(step, reads={source}, binds=_drop_unnamed(target, link.edge_variable, _get_walk(link)))
+
+    def _add_derived(self, link: Link, hop: Hop) -> Link:
+        """Return the link with the steps that find its edges, if it is a named pattern."""
+        if hop.derived is None or self._context.plan_derived is None:
+            return link
+        return replace(link, derived=self._context.plan_derived(hop.derived))
 
     def _add_close(self, hop: Hop) -> None:
         builder = self._builder
@@ -198,6 +206,7 @@ class JoinOrderPlanner:
             has_multiplicity=self._has_multiplicity,
             needed=builder.find_needed_edges(),
         )
+        link = self._add_derived(link, hop)
         number = self._context.next_number()
         step = Close(number=number, source=hop.source, target=hop.target, link=link, keep=(), rows=rows)
         builder.add(step, reads={hop.source, hop.target}, binds=_drop_unnamed(link.edge_variable, _get_walk(link)))

@@ -91,7 +91,8 @@ class PatternGraph:
             if hop.source == hop.target:
                 required.add(hop.source)
             # Each walk is a match, so walks are listed even where only their number counts.
-            if hop.edge_variable in required or hop.walk is not None or self.is_late(hop):
+            is_listed = hop.walk is not None or hop.derived is not None
+            if hop.edge_variable in required or is_listed or self.is_late(hop):
                 required |= {hop.source, hop.target}
         listed = self.filters.keys() | self.outer.keys() | self.late_variables.keys()
         return required & listed

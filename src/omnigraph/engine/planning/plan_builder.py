@@ -5,12 +5,23 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
 
-from omnigraph.engine.physical_plan import SEED, VALUE_TYPE, BlockStep, Close, Compact, Expand, Filter, Merge, Step
+from omnigraph.engine.physical_plan import (
+    SEED,
+    VALUE_TYPE,
+    BlockStep,
+    Close,
+    Compact,
+    DerivedSteps,
+    Expand,
+    Filter,
+    Merge,
+    Step,
+)
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import JoinPredicate, PatternGraph, PendingBlock
 from omnigraph.query.expr import Entity, Expr, Identity, Prop
 from omnigraph.query.expr_tree import find_variables, walk
-from omnigraph.query.logical_plan import Each, Hop, OptionalMatch, PatternBlock, ValueBlock
+from omnigraph.query.logical_plan import DerivedEdge, Each, Hop, OptionalMatch, PatternBlock, ValueBlock
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 
 # From this number of rows on, rows with equal values are merged before a hop or join, if at most one in this factor is
@@ -47,6 +58,8 @@ class PlanContext:
         self.outputs = outputs
         self.leading_variable = leading_variable
         self._numbers = count(1)
+        # Plans the edges that a named pattern stands for; set by the planner, which plans patterns.
+        self.plan_derived: Callable[[DerivedEdge], DerivedSteps] | None = None
 
     def with_outputs(self, outputs: tuple[Expr, ...]) -> "PlanContext":
         """Return the context of an inner block, whose matches other expressions read."""

@@ -12,6 +12,7 @@ from omnigraph.engine.physical_plan import (
     SEED,
     BindValue,
     BlockStep,
+    DerivedSteps,
     Join,
     LeftJoin,
     Nothing,
@@ -44,6 +45,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import (
+    DerivedEdge,
     Each,
     Either,
     Exists,
@@ -74,10 +76,22 @@ def plan_read(query: ReadQuery, execution: ExecutionContext) -> PhysicalPlan:
     if is_empty(query.pattern):
         return PhysicalPlan(steps=(Nothing(number=1),), variables=needed, has_multiplicity=has_multiplicity)
     context = PlanContext(CostModel(execution), exprs, _find_leading_variable(query))
+    context.plan_derived = lambda derived: _plan_derived(derived, context)
     steps = _PatternPlanner(context, query.pattern, {}, needed=needed, semantics=semantics).build_steps()
+    # It refers to the context itself, and the cycle would keep alive what was read for the plan.
+    context.plan_derived = None
     return PhysicalPlan(
         steps=steps, variables=needed, has_multiplicity=has_multiplicity, warnings=_build_warnings(steps)
     )
+
+
+def _plan_derived(derived: DerivedEdge, context: PlanContext) -> DerivedSteps:
+    """Plan the pattern whose matches are the edges of a hop."""
+    ends = (derived.source, derived.target)
+    if is_empty(derived.pattern):
+        return DerivedSteps(steps=(Nothing(number=context.next_number()),), source=ends[0], target=ends[1])
+    planner = _PatternPlanner(context, derived.pattern, {}, needed=ends, semantics=MatchSemantics.EXISTS)
+    return DerivedSteps(steps=planner.build_steps(), source=ends[0], target=ends[1])
 
 
 def _analyze_output(query: ReadQuery) -> tuple[MatchSemantics, tuple[Expr, ...]]:
@@ -164,6 +178,8 @@ class _PatternPlanner:
         for _ in self._graph.late_variables:
             plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_inputs(left, plain)
+            # Hops between variables that are bound now were followed with them.
+            plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_connected(left, [*self._take_late_hops(), *plain])
         plain = [hop for hop in plain if hop.source in left or hop.target in left]
         self._add_components(self._graph.find_components(plain, left, ()), plain)

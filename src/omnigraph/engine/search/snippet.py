@@ -74,7 +74,7 @@ def _find_hits(text: str, stems: frozenset[str], known: dict[str, str | None], c
 
 
 def _choose_window(hits: list[_Hit]) -> tuple[int, int]:
-    """Return the first and last hit of the passage with the most different words, then the most words, the first one.
+    """Return the first and last hit of the best passage: more different words win, then more words, then the first one.
 
     A single word may be longer than a passage; it is then its own passage.
     """

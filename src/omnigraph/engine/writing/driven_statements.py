@@ -15,7 +15,7 @@ from omnigraph.engine.writing.key_ids import derive_row_ids
 from omnigraph.engine.writing.match_dependencies import build_match_requirements
 from omnigraph.engine.writing.matched_rows import MatchedRows, merge_writes
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
-from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
+from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer, fetch_rows
 from omnigraph.errors import QueryError
 from omnigraph.ids import Ids
 from omnigraph.query.expr import Const
@@ -144,7 +144,7 @@ class DrivenRun:
             return
         distinct, first = merge_writes(table.type.name, ids, columns, list(columns))
         self._refuse_deleted(table, distinct)
-        before = table.fetch(distinct)
+        before = fetch_rows(table, distinct)
         self._claim({name: before.column(name) for name in before.schema.names}, f"{len(distinct):,} rows to update")
         # The other columns of a row are written as they were read, so the row must stay as it is.
         self.requirements.append(RowsUnchanged(table_key=table.type.table_key, ids=table.find_committed_ids(distinct)))

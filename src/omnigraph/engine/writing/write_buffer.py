@@ -188,17 +188,6 @@ class PendingTable:
         pending = self.rows.filter(_is_one_of(self.rows.column(column), set(sorted_keys)))
         return _join(self.schema, [committed, pending], columns)
 
-    def fetch(self, ids: pa.Array) -> pa.Table:
-        """Return the rows with these distinct ids, pending or committed, in their pending form and any order."""
-        pending = self.rows.filter(pa.array(is_among(self.rows.column(ID), ids)))
-        superseded = pa.array(self.find_superseded_ids(), pa.string())
-        missing = ids.filter(pa.array(~is_among(ids, superseded)))
-        if not len(missing):
-            return pending
-        rows = self.known.fetch_rows(missing, self.schema.names, with_address=True)
-        committed = reference_blobs(self.type, rows).select(self.schema.names).cast(self.schema)
-        return pa.concat_tables([pending, committed])
-
     def select_where(
         self, predicate: Expr, inputs: QueryInputs, columns: Sequence[str], watch: Watch | None = None
     ) -> pa.Table:
@@ -228,6 +217,18 @@ class PendingTable:
         if not superseded:
             return committed
         return committed.filter(pc.invert(_is_one_of(committed.column(ID), superseded)))
+
+
+def fetch_rows(table: PendingTable, ids: pa.Array) -> pa.Table:
+    """Return the rows with these distinct ids, pending or committed, in their pending form and any order."""
+    pending = table.rows.filter(pa.array(is_among(table.rows.column(ID), ids)))
+    superseded = pa.array(table.find_superseded_ids(), pa.string())
+    missing = ids.filter(pa.array(~is_among(ids, superseded)))
+    if not len(missing):
+        return pending
+    rows = table.known.fetch_rows(missing, table.schema.names, with_address=True)
+    committed = reference_blobs(table.type, rows).select(table.schema.names).cast(table.schema)
+    return pa.concat_tables([pending, committed])
 
 
 class WriteBuffer:

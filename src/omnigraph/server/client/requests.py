@@ -20,6 +20,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import check_instant
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.query.params import JSON_SCALAR_TYPES, ParameterError, ParameterProblem, ParamText
+from omnigraph.query.record_params import read_table_columns
 from omnigraph.schema.python_values import NO_ZONE, to_items, to_python_value
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 from omnigraph.server.client.http_transport import Transport, quote_path
@@ -186,10 +187,15 @@ def format_optional_instant(at: datetime | None) -> str | None:
 
 def to_json_value(value: object) -> object:
     """Return the JSON form of a parameter's value, or an `InvalidValue` that says why it has none."""
+    columns = read_table_columns(value)
+    if columns is not None:
+        # A data frame or table is a list of records.
+        value = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     value = to_items(to_python_value(value))
     match value:
         case Mapping():
-            return {str(name): to_json_value(item) for name, item in value.items()}
+            fields = {str(name): to_json_value(item) for name, item in value.items()}
+            return next((item for item in fields.values() if isinstance(item, InvalidValue)), fields)
         case datetime() if value.utcoffset() is None:
             return InvalidValue(NO_ZONE)
         case datetime():

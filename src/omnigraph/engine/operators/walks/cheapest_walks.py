@@ -1,12 +1,12 @@
 """Find the cheapest walks from a node: the smallest sum of weights, then the fewest edges, then the smallest ids.
 
 The search goes in rounds (Bellman-Ford): round k knows the smallest cost of a walk of exactly k edges to each node that
-it makes cheaper. A walk that is not cheaper than a shorter one to the same node is no part of a result, because it could
-be replaced by the shorter one.
+it makes cheaper. A walk that is not cheaper than a shorter one to the same node is no part of a result, because it
+could be replaced by the shorter one.
 
-Sums of floats are rounded, so a prefix of the cheapest walk need not be a cheapest walk itself: two prefixes of different
-cost can lead to equal sums. So the walk is found backwards first: `limit` is the largest cost with which a node may be
-reached so that the rest of the walk still leads to the smallest sum.
+Sums of floats are rounded, so a prefix of the cheapest walk need not be a cheapest walk itself: two prefixes of
+different cost can lead to equal sums. So the walk is found backwards first: a limit is the largest cost with which a
+node may be reached so that the rest of the walk still leads to the smallest sum.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.walk_graph import WalkGraph, find_first
-from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph, find_first
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, Costs, WalkList
 
-Ints = NDArray[np.int64]
+Ints = Positions
 Mask = NDArray[np.bool_]
 # A cost that no walk has.
 _INFINITE_COST = np.iinfo(np.int64).max
@@ -29,7 +29,7 @@ _NODE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class RelaxationRound:
     """The nodes that a round made cheaper, ascending, and their new costs."""
 
     nodes: Ints
@@ -40,7 +40,7 @@ class _Round:
 class CheapestSearch:
     """What to find: the cheapest walk from `start` to each of `ends`, or to every node; `high` None is no limit.
 
-    The first edge may already be behind the walk: then `cost` is its weight. The start is found again by a cycle only.
+    A walk may have taken an edge before: then `cost` is its weight. The start is found again by a cycle only.
     """
 
     start: int
@@ -68,13 +68,13 @@ def find_cheapest(graph: WalkGraph, search: CheapestSearch) -> WalkList:
     return _trace(graph, rounds, ends, best_costs[ends], lengths)
 
 
-def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[_Round], Costs, Ints]:
+def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[RelaxationRound], Costs, Ints]:
     """Return the rounds, and for each node its smallest cost and the round that found it, 0 for none."""
     weights = _get_weights(graph)
     infinite = _INFINITE_COST if weights.dtype == np.int64 else np.inf
     best = np.full(graph.size, infinite, weights.dtype)
     best_rounds = np.zeros(graph.size, np.int64)
-    rounds = [_Round(np.array([search.start]), np.array([search.cost], weights.dtype))]
+    rounds = [RelaxationRound(np.array([search.start]), np.array([search.cost], weights.dtype))]
     while search.high is None or len(rounds) <= search.high:
         last = rounds[-1]
         at = _select_open(graph, search, last, best, is_first=len(rounds) == 1)
@@ -88,13 +88,15 @@ def _relax(graph: WalkGraph, search: CheapestSearch) -> tuple[list[_Round], Cost
         first = order[find_first(nodes[order])]
         best[nodes[first]] = costs[first]
         best_rounds[nodes[first]] = len(rounds)
-        rounds.append(_Round(nodes[first], costs[first]))
+        rounds.append(RelaxationRound(nodes[first], costs[first]))
         graph.budget.claim(len(first) * _NODE_BYTES, graph.label)
     graph.budget.release(sum(len(each.nodes) for each in rounds[1:]) * _NODE_BYTES)
     return rounds, best, best_rounds
 
 
-def _select_open(graph: WalkGraph, search: CheapestSearch, last: _Round, best: Costs, *, is_first: bool) -> Ints:
+def _select_open(
+    graph: WalkGraph, search: CheapestSearch, last: RelaxationRound, best: Costs, *, is_first: bool
+) -> Ints:
     """Return the nodes of the last round from which a cheaper walk can go on."""
     at = np.arange(len(last.nodes))
     if is_first:
@@ -103,9 +105,9 @@ def _select_open(graph: WalkGraph, search: CheapestSearch, last: _Round, best: C
     # A walk that returns to its start has left it at no cost before.
     at = at[last.nodes != search.start] if inner is None else at[inner & (last.nodes != search.start)]
     if search.ends is None:
-        return at
+        return np.asarray(at, np.int64)
     # Weights are not negative: what costs as much as the dearest end leads to none more cheaply.
-    return at[last.costs[at] < best[search.ends].max(initial=0)]
+    return np.asarray(at[last.costs[at] < best[search.ends].max(initial=0)], np.int64)
 
 
 def _get_weights(graph: WalkGraph) -> Costs:
@@ -134,7 +136,7 @@ class _OpenEdges:
         return _OpenEdges(self.walks[at], self.sources[at], self.targets[at], self.edges[at], self.limits[at])
 
 
-def _trace(graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, lengths: Ints) -> WalkList:
+def _trace(graph: WalkGraph, rounds: list[RelaxationRound], ends: Ints, costs: Costs, lengths: Ints) -> WalkList:
     """Return the smallest walk to each end that has exactly its cost and length."""
     if not len(ends):
         return NO_WALKS
@@ -165,12 +167,12 @@ def _trace(graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, len
 
 
 def _find_open_edges(
-    graph: WalkGraph, rounds: list[_Round], ends: Ints, costs: Costs, lengths: Ints
+    graph: WalkGraph, rounds: list[RelaxationRound], ends: Ints, costs: Costs, lengths: Ints
 ) -> list[_OpenEdges]:
     """Return, for each round, the edges of the walks that lead to the ends at exactly these costs."""
     weights = _get_weights(graph)
     infinite = np.array([_INFINITE_COST if weights.dtype == np.int64 else np.inf], weights.dtype)
-    walks, nodes, limits = (array[:0] for array in (lengths, ends, costs))
+    walks, nodes, limits = lengths[:0], ends[:0], costs[:0]
     layers: list[_OpenEdges] = []
     round_costs = np.repeat(infinite, graph.size)
     for number in range(int(lengths.max()) - 1, -1, -1):
@@ -206,7 +208,7 @@ def _find_open_edges(
 def _subtract(sums: Costs, weights: Costs) -> Costs:
     """Return the largest cost for each sum that, with the weight added and rounded, does not exceed the sum."""
     if sums.dtype == np.int64:
-        return sums - weights
+        return np.asarray(sums - weights)
     # The bits of non-negative floats are in the order of the floats: a binary search among those near the difference,
     # which rounding moves by less than two units in the last place of the sum.
     slack = 2 * np.spacing(sums)
@@ -217,7 +219,7 @@ def _subtract(sums: Costs, weights: Costs) -> Costs:
         fits = middle.view(np.float64) + weights <= sums
         low = np.where(fits, middle, low)
         high = np.where(fits, high, middle - 1)
-    return low.view(np.float64)
+    return np.asarray(low.view(np.float64))
 
 
 def _pick_edges(graph: WalkGraph, layers: list[_OpenEdges], walks: WalkList, start_cost: float) -> None:

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.walk_graph import WalkGraph
-from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
 
 Mask = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+Ints = Positions
 # Returns which walks may end here: the number of the start of each walk, and the node it has reached.
 Accept = Callable[[Ints, Positions], Mask | None]
 # Returns which walks can still reach an end with this number of edges more.
@@ -90,7 +90,7 @@ def _extend(graph: WalkGraph, search: WalkSearch, levels: list[WalkLevel], numbe
     if search.prunes is not None:
         is_open &= search.prunes(numbers[parents], step.nodes, search.high - length - 1)
     # From the last edge back to the first: none may be the new one.
-    ancestors = parents
+    ancestors: Ints = parents
     for level in reversed(levels[1:]):
         graph.budget.check()
         is_open &= level.edges[ancestors] != step.edges

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.operators.distinct import deduplicate
-from omnigraph.engine.walks.all_walks import WalkLevel, trace_walks
-from omnigraph.engine.walks.walk_graph import WalkGraph
-from omnigraph.engine.walks.walk_list import WalkList, build_walks
+from omnigraph.engine.operators.walks.all_walks import WalkLevel, trace_walks
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph
+from omnigraph.engine.operators.walks.walk_list import WalkList, build_walks
 
-Ints = NDArray[np.int64]
+Ints = Positions
 # The distance of a node that was not reached.
 _UNREACHED = -1
 _DISTANCE_BYTES = 4

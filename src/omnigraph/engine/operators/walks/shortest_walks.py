@@ -3,9 +3,9 @@
 A breadth-first search from the starts or from the ends. The levels of the search are kept in an order that makes the
 smallest walk the first one found:
 
-- From the starts, the nodes of a level are in the order of the smallest walks that lead there. The first node of a level
-  that has an edge to a new node continues the smallest walk to it, because walks of one length are compared from their
-  beginning.
+- From the starts, the nodes of a level are in the order of the smallest walks that lead there. The first node of a
+  level that has an edge to a new node continues the smallest walk to it, because walks of one length are compared from
+  their beginning.
 - From the ends, they are in the order of their ids: the smallest walk from a new node goes on with the smallest one.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.walks.all_walks import WalkLevel, trace_walks
-from omnigraph.engine.walks.walk_graph import Neighbours, WalkGraph
-from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
+from omnigraph.engine.operators.walks.all_walks import WalkLevel, trace_walks
+from omnigraph.engine.operators.walks.walk_graph import Neighbours, WalkGraph
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
 
-Ints = NDArray[np.int64]
+Ints = Positions
 Mask = NDArray[np.bool_]
 
 # (origin, node) pairs of one search: each takes a mark and a number, and should fit into the processor's cache.
@@ -70,7 +70,7 @@ class WantedPairs:
         if not len(self.keys):
             return np.zeros(len(keys), np.bool_)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return self.keys[at] == keys
+        return np.asarray(self.keys[at] == keys)
 
     def select(self, begin: int, end: int) -> "WantedPairs":
         """Return the pairs of a range of origins, numbered from 0."""
@@ -168,7 +168,7 @@ def _fill_batch(graph: WalkGraph, search: ShortestSearch, wanted: WantedPairs | 
     distance = 0
     while len(level.nodes):
         batch.levels.append(level)
-        results = np.zeros(0, np.int64)
+        results: Ints = np.zeros(0, np.int64)
         if distance >= search.low:
             results = search.select_results(wanted, level)
         batch.results.append(results)

@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.operators.distinct import deduplicate
-from omnigraph.engine.walks.all_walks import Prune, WalkSearch, list_walks
-from omnigraph.engine.walks.bidirectional_search import find_pair_levels, list_smallest, pick_smallest
-from omnigraph.engine.walks.cheapest_walks import CheapestSearch, find_cheapest
-from omnigraph.engine.walks.cycles import find_cheapest_cycle, find_shortest_cycles
-from omnigraph.engine.walks.shortest_walks import (
+from omnigraph.engine.operators.walks.all_walks import Prune, WalkSearch, list_walks
+from omnigraph.engine.operators.walks.bidirectional_search import find_pair_levels, list_smallest, pick_smallest
+from omnigraph.engine.operators.walks.cheapest_walks import CheapestSearch, find_cheapest
+from omnigraph.engine.operators.walks.cycles import find_cheapest_cycle, find_shortest_cycles
+from omnigraph.engine.operators.walks.shortest_walks import (
     ShortestSearch,
     WantedPairs,
     find_all_shortest,
     find_shortest,
     measure_distances,
 )
-from omnigraph.engine.walks.walk_graph import WalkGraph
-from omnigraph.engine.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, WalkList, build_walks, concat_walks
 from omnigraph.query.walk_plan import WalkKind
 
-Ints = NDArray[np.int64]
+Ints = Positions
 Mask = NDArray[np.bool_]
 # Walks, and the number of the node or pair that each belongs to.
 NumberedWalks = tuple[WalkList, Ints]
@@ -68,18 +68,18 @@ def solve_from(
         case WalkKind.SHORTEST | WalkKind.ALL_SHORTEST:
             shortest = ShortestSearch(origins=nears, low=bounds.low, high=bounds.high, is_back=is_back, accepts=accepts)
             find = find_shortest if bounds.kind is WalkKind.SHORTEST else find_all_shortest
-            found = find(graph, shortest)
+            solved = find(graph, shortest)
         case WalkKind.CHEAPEST if is_back:
             return _solve_cheapest_back(graph, bounds, nears, accepts)
         case WalkKind.CHEAPEST:
-            found = _solve_cheapest_from(graph, bounds, nears, accepts)
+            solved = _solve_cheapest_from(graph, bounds, nears, accepts)
         case _:
             assert_never(bounds.kind)
     if bounds.low and graph.is_undirected:
         mask = accepts(nears)
         at = np.arange(len(nears)) if mask is None else np.flatnonzero(mask)
-        return _concat(found, _solve_cycles(graph, bounds, nears, at))
-    return found
+        return _concat(solved, _solve_cycles(graph, bounds, nears, at))
+    return solved
 
 
 def solve_pairs(graph: WalkGraph, bounds: WalkBounds, starts: Positions, ends: Positions) -> NumberedWalks:
@@ -127,9 +127,9 @@ def _solve_loops(graph: WalkGraph, bounds: WalkBounds, nodes: Positions, at: Int
     distinct, rows = np.unique(nodes[at], return_index=True)
     wanted = WantedPairs(np.arange(len(distinct)) * graph.size + distinct, graph.size)
     search = ShortestSearch(origins=distinct, low=1, high=bounds.high, wanted=wanted)
-    found, numbers = (find_shortest if bounds.kind is WalkKind.SHORTEST else find_all_shortest)(graph, search)
-    is_long = found.lengths >= bounds.low
-    return found.take(np.flatnonzero(is_long)), at[rows[numbers[is_long]]]
+    solved, numbers = (find_shortest if bounds.kind is WalkKind.SHORTEST else find_all_shortest)(graph, search)
+    is_long = solved.lengths >= bounds.low
+    return solved.take(np.flatnonzero(is_long)), at[rows[numbers[is_long]]]
 
 
 def _build_empty_walks(graph: WalkGraph, bounds: WalkBounds, nodes: Positions) -> WalkList:
@@ -211,9 +211,9 @@ def _search_shortest_pairs(graph: WalkGraph, bounds: WalkBounds, starts: Positio
         is_back=is_back,
         wanted=WantedPairs(keys[order], graph.size),
     )
-    found, numbers = (find_shortest if bounds.kind is WalkKind.SHORTEST else find_all_shortest)(graph, search)
-    found_keys = numbers * graph.size + (found.first_nodes if is_back else found.last_nodes)
-    return found, order[np.searchsorted(keys[order], found_keys)]
+    solved, numbers = (find_shortest if bounds.kind is WalkKind.SHORTEST else find_all_shortest)(graph, search)
+    found_keys = numbers * graph.size + (solved.first_nodes if is_back else solved.last_nodes)
+    return solved, order[np.searchsorted(keys[order], found_keys)]
 
 
 # --- cheapest --------------------------------------------------------------------------------------------
@@ -240,12 +240,12 @@ def _solve_cheapest_from(
             walks = walks.take(np.flatnonzero(walks.last_nodes != start))
         parts.append(walks)
     numbers = np.repeat(np.arange(len(nears)), np.array([len(part) for part in parts], np.int64))
-    found = concat_walks(parts or [NO_WALKS]), numbers
+    solved = concat_walks(parts or [NO_WALKS]), numbers
     if bounds.low:
-        return found
+        return solved
     mask = accepts(nears)
     at = np.arange(len(nears)) if mask is None else np.flatnonzero(mask)
-    return _concat((_build_empty_walks(graph, bounds, nears[at]), at), found)
+    return _concat((_build_empty_walks(graph, bounds, nears[at]), at), solved)
 
 
 def _solve_cheapest_back(
@@ -253,8 +253,8 @@ def _solve_cheapest_back(
 ) -> NumberedWalks:
     """Return the cheapest walks to each node: costs are added from the start, so each start is searched on its own."""
     reachable = ShortestSearch(origins=nears, low=bounds.low, high=bounds.high, is_back=True, accepts=accepts)
-    found, numbers = find_shortest(graph, reachable)
-    starts, ends = found.first_nodes, nears[numbers]
+    solved, numbers = find_shortest(graph, reachable)
+    starts, ends = solved.first_nodes, nears[numbers]
     if bounds.low and graph.is_undirected:
         # A cycle may be closed by a walk that the search from an end does not follow.
         mask = accepts(nears)

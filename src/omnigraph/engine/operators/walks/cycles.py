@@ -1,24 +1,24 @@
 """Find the shortest or cheapest cycles through a node where edges have no direction.
 
-A walk must not return over the edge that it left by. So the edges at the node are tried one after the other: the rest of
-a cycle is a walk from the other end of an edge back to the node, without that edge.
+A walk must not return over the edge that it left by. So the edges at the node are tried one after the other: the rest
+of a cycle is a walk from the other end of an edge back to the node, without that edge.
 """
 
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from omnigraph.engine.walks.bidirectional_search import find_pair_levels, list_smallest, pick_smallest
-from omnigraph.engine.walks.cheapest_walks import CheapestSearch, find_cheapest
-from omnigraph.engine.walks.walk_graph import WalkGraph
-from omnigraph.engine.walks.walk_list import NO_WALKS, Costs, WalkList, build_walks, concat_walks
+from omnigraph.engine.bindings import Positions
+from omnigraph.engine.operators.walks.bidirectional_search import find_pair_levels, list_smallest, pick_smallest
+from omnigraph.engine.operators.walks.cheapest_walks import CheapestSearch, find_cheapest
+from omnigraph.engine.operators.walks.walk_graph import WalkGraph
+from omnigraph.engine.operators.walks.walk_list import NO_WALKS, Costs, WalkList, build_walks, concat_walks
 
-Ints = NDArray[np.int64]
+Ints = Positions
 
 
 def find_shortest_cycles(graph: WalkGraph, node: int, low: int, high: int | None, *, is_all: bool) -> WalkList:
-    """Return the smallest of the shortest cycles through a node, or all of them, if their length is within the bounds."""
+    """Return the smallest of the shortest cycles through a node, or all, if their length is within the bounds."""
     best: list[WalkList] = []
     limit = high
     for first_edge, other in _list_first_edges(graph, node):

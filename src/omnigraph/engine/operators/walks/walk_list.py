@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 
-Ints = NDArray[np.int64]
+Ints = Positions
 # The total weight of each walk: integers if the weights are, else floats.
-Costs = NDArray[np.int64] | NDArray[np.float64]
+Costs = NDArray[np.number[Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.operators.cycle_close import search_lists
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
+from omnigraph.engine.operators.walks.walk_list import Costs, concat_ranges
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.walks.walk_list import concat_ranges
 from omnigraph.storage.arrow_buffers import read_numbers
 
 # Reads the ids at distinct ascending positions.
 ReadIds = Callable[[Positions], pa.Array]
-Ints = NDArray[np.int64]
+Ints = Positions
 
 # From this share of all positions on, ids are ranked for the whole table at once.
 _MIN_RANKED_DIVISOR = 4
@@ -91,12 +91,12 @@ class WalkGraph:
     budget: Budget
     label: str
     inner: NDArray[np.bool_] | None = None
-    weights: NDArray[np.int64] | NDArray[np.float64] | None = None
+    weights: Costs | None = None
     # An edge that no walk may use.
     banned_edge: int | None = field(default=None)
 
     def step(self, at: Positions, *, is_back: bool = False) -> Neighbours:
-        """Return the edges that leave these nodes, or with `is_back` those that lead to them; memory is checked first."""
+        """Return the edges that leave these nodes, or with `is_back` those that lead to them, if they fit in memory."""
         lists = self.back if is_back else self.onward
         count = int(lists.count_neighbours(at).sum())
         self.budget.check()

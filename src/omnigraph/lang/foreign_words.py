@@ -1,0 +1,117 @@
+"""What other query languages write, and how it is written here: help lines for Cypher and SQL."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from omnigraph.lang.cursor import Cursor
+from omnigraph.lang.diagnostics import Diagnostic
+from omnigraph.lang.lexer import Comment, TokenKind, abbreviate
+from omnigraph.lang.source import Source
+
+MATCH_FORM = "a pattern is written `match { $a: Person $a knows $b } return { $b.name }`"
+CASE_FORM = 'a case is written `case { $p.age < 18 => "child" else => "adult" }`'
+OPTIONAL_FORM = "an optional part is a block of the match: `match { $p: Person optional { $p worksAt $c } }`"
+
+STATEMENT_HINTS = {
+    "select": "a read is written `match { $p: Person } return { $p.name }`",
+    "from": "a read is written `match { $p: Person } return { $p.name }`",
+    "unwind": "the elements of a list are rows of a match: `match { each $x in $list }`",
+    "foreach": "the elements of a list are rows of a match: `match { each $x in $list } insert …`",
+    "merge": "`insert Person { … }` writes over the row with the same key; with `if absent` it leaves that alone",
+    "upsert": "`insert Person { … }` writes over the row with the same key",
+    "optional": OPTIONAL_FORM,
+    "where": "a predicate stands in the match block: `match { $p: Person $p.age > 3 }`",
+}
+"""Words that start a statement elsewhere, in small letters, and what to write."""
+
+PART_HINTS = {
+    "optional": OPTIONAL_FORM,
+    "unwind": STATEMENT_HINTS["unwind"],
+    "merge": STATEMENT_HINTS["merge"],
+    "join": "an edge joins: `match { $p worksAt $c }`",
+    "set": "properties are set by `match { … } update $p set { name: … }`",
+    "create": "rows are written by `match { … } insert Person { … }`",
+    "group": "the projections that are no aggregates are the group keys: delete it",
+    "intersect": "what both find is one match with the clauses of both",
+    "except": "what the second must not find is a block of the match: `not { … }`",
+}
+"""Words that continue a read elsewhere, in small letters, and what to write."""
+
+_BLOCK_HINTS = {
+    "optional": "write the clauses in braces: `optional { $p worksAt $c }`",
+    "exists": "write the clauses in braces: `exists { $p worksAt $c }`",
+    "either": "write the alternatives in braces: `either { $p knows $q } or { $q knows $p }`",
+    "unwind": "write `each $x in $list`",
+    "path": "a path is written `path $w = $a knows{1,4} $b`",
+    "shortest": "a path is written `shortest $w = $a knows{1,4} $b`",
+    "all_shortest": "a path is written `all_shortest $w = $a knows{1,4} $b`",
+    "cheapest": "a path is written `cheapest $w = $a road{1,*} $b by { length }`",
+    "let": "write `let $x = $p.age + 1`",
+    "each": "write `each $x in $p.tags`",
+}
+
+
+def refuse_foreign_clause(cursor: Cursor) -> None:
+    """Refuse a clause of another language at the cursor, if it is one; the words are names anywhere else."""
+    token, following = cursor.peek(), cursor.peek(1)
+    if token.text == "(":
+        if _is_node_pattern(cursor):
+            cursor.refuse(token.span, "unexpected `(` before a node", f"{MATCH_FORM}, without parentheses and arrows")
+        return
+    word = token.text.lower()
+    has_when = "when" in (following.text.lower(), cursor.peek(2).text.lower())
+    if word == "case" and has_when and following.kind is not TokenKind.SIGN:
+        cursor.fail("an expression", CASE_FORM)
+    if word not in _BLOCK_HINTS or following.starts_line:
+        return
+    if following.kind is TokenKind.VARIABLE or following.text.lower() == "match":
+        message = f"unexpected `{abbreviate(following.text)}` after `{token.text}`"
+        cursor.refuse(following.span, message, _BLOCK_HINTS[word])
+
+
+def _is_node_pattern(cursor: Cursor) -> bool:
+    """Return whether `(a)-[…`, `(a:Person)` or `()--` of Cypher starts at the cursor."""
+    ahead = 1
+    if cursor.peek(ahead).kind in (TokenKind.IDENT, TokenKind.TYPE):
+        ahead += 1
+    if cursor.peek(ahead).text == ":":
+        return True
+    if cursor.peek(ahead).text != ")":
+        return False
+    first, second = cursor.peek(ahead + 1), cursor.peek(ahead + 2)
+    if first.text in ("--", "->"):
+        return True
+    return (first.text == "-" and second.text in ("[", "-", "->", ">", "(")) or (
+        first.text == "<" and second.text in ("-", "--")
+    )
+
+
+# --- `//`, which divides elsewhere -----------------------------------------------------------------
+
+_OPERAND = re.compile(r"//\s*(?:[0-9$(]|[a-z_]\w*\s*\()")
+_VALUE_BEFORE = re.compile(r"[\w)\]][ \t]*\Z")
+_VISIBLE = re.compile(r"\S")
+# A value that far before its `//` is not searched for, so that many comments cost time in proportion to their number.
+_MAX_GAP = 40
+_DIVISION_HINT = "`//` starts a comment; numbers are divided with `/`, and whole numbers with `div(a, b)`"
+
+
+def explain_division(
+    source: Source, comments: Iterable[Comment], diagnostics: tuple[Diagnostic, ...]
+) -> tuple[Diagnostic, ...]:
+    """Give the mistake that a `//` between two operands leads to a help line of its own."""
+    for comment in comments:
+        value = _VALUE_BEFORE.search(source.text, max(comment.span.start - _MAX_GAP, 0), comment.span.start)
+        if value is None or not _OPERAND.match(comment.text):
+            continue
+        # The comment hides an operand, and often the closing brace: then the mistake is found far after it.
+        hides_brace = "}" in comment.text or ")" in comment.text
+        following = _VISIBLE.search(source.text, comment.span.end)
+        last = len(source.text) if following is None else following.start()
+        for index, diagnostic in enumerate(diagnostics):
+            place = diagnostic.span.start
+            if diagnostic.is_error and value.start() < place and (hides_brace or place <= last):
+                explained = replace(diagnostic, help=_DIVISION_HINT)
+                return (*diagnostics[:index], explained, *diagnostics[index + 1 :])
+    return diagnostics
