@@ -106,6 +106,9 @@ class CommitPlan:
     outlives_cleanup: bool = True
     """Whether it may be published after a cleanup that ran since: not if it pins versions that its base does not."""
 
+    is_deferred: bool = False
+    """Whether it has no moves yet: the write is run in its turn for the first time."""
+
     def __post_init__(self) -> None:
         keys = [move.table_key for move in self.moves]
         if len(set(keys)) < len(keys):

@@ -65,6 +65,11 @@ class CommitQueue:
         # The thread whose turn it is. A write that it starts meanwhile, as hooks of tests do, must not wait for itself.
         self._holder: int | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a writer publishes or waits."""
+        return self._turn.locked() or bool(self._waiting)
+
     def settle(self, write: W, lead: Callable[[Sequence[W]], None]) -> None:
         """Return once a write is settled, by `lead` in this thread, or in another one.
 

@@ -200,7 +200,7 @@ class _GroupRound:
                 self._log.store.location.uri, plan.base.table.version, self.base.table.version
             )
         _check_uncollected(self._log, plan, self.base, write.files, write.lease)
-        if plan.base.table.version < self.base.table.version or self.commits:
+        if plan.base.table.version < self.base.table.version or self.commits or plan.is_deferred:
             between = self._list_commits_since(plan.base)
             for commit in between:
                 # A swap whose response was lost looks like a lost swap: this write's own commit is then in the history.
@@ -231,10 +231,12 @@ class _GroupRound:
     def _move(self, write: PendingCommit, plan: CommitPlan, between: Sequence[Commit]) -> CommitPlan | None:
         """Move a plan onto the state so far, or run the write again there; None if it changes nothing there."""
         try:
-            return rebase(plan, self.state, between, self._handles)
+            if not plan.is_deferred:
+                return rebase(plan, self.state, between, self._handles)
         except ConflictError:
             if write.replan is None or plan.if_commit is not None:
                 raise
+        assert write.replan is not None  # noqa: S101 - a deferred plan comes with it
         # Another handle has not seen the pins of writes that are not published yet.
         expect_pins(write.log.store, self.state.snapshot.pins.values())
         again = write.replan(self.state)
@@ -318,8 +320,8 @@ def _run_rounds(
             wait_for_retry(runtime, lost)
             newest = log.head()
             between = log.read_since(newest, base.snapshot.commit.seq)
-        for write in group.plans:
-            write.contended += _is_contended(write.plan, base, newest, between)
+        for write, plan in group.plans.items():
+            write.contended += _is_contended(plan if write.plan.is_deferred else write.plan, base, newest, between)
             is_own = any(commit.id == write.commit_id for commit in between)
             if (write.contended >= options.publish_rounds or lost >= MAX_ROUNDS) and not is_own:
                 reason = f"{lost} rounds were lost to other writers"

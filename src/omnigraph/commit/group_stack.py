@@ -68,7 +68,7 @@ def prepare_versions(
 def _find_published(plan: CommitPlan, state: Head, between: Sequence[Commit]) -> dict[str, RowChange] | None:
     """Return what the commits since a plan's base changed of the tables that it uses; None if that is not known."""
     base, newer = plan.base.snapshot, state.snapshot
-    if plan.if_commit is not None or base.manifest.schema.id != newer.manifest.schema.id:
+    if plan.is_deferred or plan.if_commit is not None or base.manifest.schema.id != newer.manifest.schema.id:
         return None
     published = {}
     for key in plan.used_tables:

@@ -11,11 +11,12 @@ import msgspec
 import pyarrow as pa
 
 from omnigraph.commit.commit_plan import CommitPlan
+from omnigraph.commit.commit_queue import get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
-from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.commit.publisher import publish_or_replan
+from omnigraph.commit.publisher import ArmedWrite, publish_or_replan
 from omnigraph.commit.rebase import check_if_commit
 from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.query_budget import Budget
@@ -33,6 +34,7 @@ from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.printer import print_queries
 from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read, Union
 from omnigraph.lang.source import Source
+from omnigraph.lru_cache import LruCache
 from omnigraph.ops.answer_match import MatchAnswerer
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.evaluation_cost import EvaluationCost
@@ -51,6 +53,8 @@ from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
+# Calls that were run again are noted for the next ones; more than this are forgotten.
+MAX_NOTED_CALLS = 1_024
 # Estimated memory of a pending row beside its values: Python strings of its id, in a few sets and lists.
 _ROW_BYTES = 400
 
@@ -137,6 +141,36 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     return mutation.attempt(session.head())
 
 
+class OutdatedRuns:
+    """The mutations, with their parameters, whose latest run was outdated by another writer. Thread-safe.
+
+    64 threads that increment one row run each increment twice: first in vain, and again in its turn.
+    """
+
+    def __init__(self) -> None:
+        self._calls: LruCache[tuple[object, ...], bool] = LruCache(MAX_NOTED_CALLS)
+
+    def note(self, log: ManifestLog, call: MutationCall) -> None:
+        """Record that a call was run again."""
+        self._calls.put(_describe_call(log, call), True)
+
+    def forget(self, log: ManifestLog, call: MutationCall) -> None:
+        """Record that a call is run at once."""
+        self._calls.pop(_describe_call(log, call))
+
+    def is_expected(self, log: ManifestLog, call: MutationCall) -> bool:
+        """Return whether the latest run of the same call was outdated."""
+        return self._calls.get(_describe_call(log, call)) is not None
+
+
+OUTDATED_RUNS = OutdatedRuns()
+
+
+def _describe_call(log: ManifestLog, call: MutationCall) -> tuple[object, ...]:
+    # By text, because a parameter may be a list or a record.
+    return log.store.location.uri, log.path, call.source.text, call.name, repr(call.params)
+
+
 @dataclass(slots=True)
 class _Mutation:
     """One call of a mutation, which may be run several times."""
@@ -147,6 +181,8 @@ class _Mutation:
     now: datetime
     latest: _Answer = field(default_factory=_Answer)
     """The answer of the latest run, for one that changes nothing; a plan that is committed has its own."""
+    is_quick: bool = False
+    """Whether it may be run again while other writers wait."""
 
     def attempt(self, head: Head) -> MutationResult:
         """Run the mutation on a state and publish it."""
@@ -155,17 +191,39 @@ class _Mutation:
         earlier = self.find_earlier_commit(head)
         if earlier is not None:
             return _build_result(name, branch, earlier)
-        with EvaluationCost() as cost:
-            parts, writes = self._evaluate(head)
-            staged = stage_plan(session, parts, writes)
+        staged = self._stage(head)
         if staged is None:
             return _build_empty_result(name, branch, self.latest)
-        done = publish_or_replan(session.log, session.handles, *staged, self._replan if cost.is_quick else None)
+        done = publish_or_replan(session.log, session.handles, *staged, self._replan if self.is_quick else None)
         if done is None:
             return _build_empty_result(name, branch, self.latest)
         keep_tails_short(session, staged[0], done)
         answer = done.answer if isinstance(done.answer, _Answer) else _Answer()
         return _build_result(name, branch, done.commit, answer)
+
+    def _stage(self, head: Head) -> tuple[CommitPlan, ArmedWrite | None] | None:
+        """Run the mutation on a state and stage its writes; None if it changes nothing."""
+        session, call = self.session, self.call
+        # A run that others would outdate is not worth its time: it is run in its turn only.
+        if call.if_commit is None and OUTDATED_RUNS.is_expected(session.log, call) and get_queue(session.log).is_busy:
+            self.is_quick = True
+            parts = CommitPlan(
+                base=head,
+                operation=OPERATION,
+                actor=call.actor,
+                message=call.message,
+                idempotency_key=call.idempotency_key,
+                request=_digest_request(call, self.chosen),
+                watch=session.watch,
+                is_deferred=True,
+            )
+            return parts, None
+        OUTDATED_RUNS.forget(session.log, call)
+        with EvaluationCost() as cost:
+            parts, writes = self._evaluate(head)
+            staged = stage_plan(session, parts, writes)
+        self.is_quick = cost.is_quick
+        return staged
 
     def find_earlier_commit(self, head: Head) -> Commit | None:
         """Return the commit that this call made when it was sent before; None without an idempotency key."""
@@ -184,6 +242,7 @@ class _Mutation:
         Raises:
             ConflictError: It has become so large that it must not keep them waiting.
         """
+        OUTDATED_RUNS.note(self.session.log, self.call)
         parts, writes = self._evaluate(head)
         if any(write.is_streamed for write in writes):
             raise ConflictError("graph_head", head.snapshot.commit.id, head.snapshot.commit.id, "it changes many rows")

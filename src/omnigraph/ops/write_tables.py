@@ -181,7 +181,7 @@ def keep_tails_short(session: Session, plan: CommitPlan, done: PublishResult, *,
     rows = sum(move.staged.written_rows for move in plan.moves)
     # Bulk loads and executors write few large fragments: they leave the work to the next small write.
     if rows < session.runtime.options.upkeep.tail_rows and not is_staged:
-        session.tails.on_write(session, done.head.snapshot, [move.table_key for move in plan.moves])
+        session.tails.on_write(session, done.head.snapshot, [change.table_key for change in done.commit.changes])
 
 
 class _StagedFiles:
