@@ -349,7 +349,8 @@ class ReadNameResolver:
             return "it is bound only inside a block, and is not visible outside it"
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
-        return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+        declared = f"declare it as a parameter (`query q(${name}: Type) {{ … }}`)"
+        return closest or f"{declared}, or bind it in `match` (`${name}: Type`)"
 
 
 def build_position_name(variable: str) -> str:
