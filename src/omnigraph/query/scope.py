@@ -357,7 +357,8 @@ class ReadNameResolver:
             return f"`with` ends the variables that it does not name: write `with {{ ${name}, … }}`"
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
-        return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+        declared = f"declare it as a parameter (`query q(${name}: Type) {{ … }}`)"
+        return closest or f"{declared}, or bind it in `match` (`${name}: Type`)"
 
 
 def build_position_name(variable: str) -> str:
