@@ -32,6 +32,7 @@ from query.predicates import (
     random_params,
     random_rows,
 )
+from query.tests_of_patterns import only_test
 
 PERSON = NodeRef("Person")
 KNOWS = EdgeRef("Knows", "Person", "Person")
@@ -106,7 +107,7 @@ def test_a_filter_of_a_shared_variable_stays_in_its_block() -> None:
     own = compare(prop("rank", "r"), "=", const(1))
     block = absent(Pattern(nodes=(node("r"),), hops=(hop("p", "r"),), filters=(ADULT, own)), "p")
 
-    inside = push_down(friends(blocks=(block,))).blocks[0].pattern
+    inside = only_test(push_down(friends(blocks=(block,)))).pattern
 
     assert inside.filters == (ADULT,)
     assert inside.find_node("r").filters == (own,)
