@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from block_queries import Blocks
 from omnigraph.query.expr import EdgeRef, EntityType, NodeRef
+from read_stage_queries import write_stages
 from read_unions import union_writer
 from read_walks import write_conditions, write_path
 from read_worlds import BY_NAME, QUERY_WORDS, TAME, VECTORS, TypeSpec, World, random_world
@@ -85,6 +86,12 @@ def random_triple(chance: Random, queries: int = 6, most_nodes: int = 7, most_ed
     """A graph with some queries."""
     world = random_world(chance, most_nodes, most_edges)
     return Triple(world, [_Writer(chance, world).query() for _ in range(queries)])
+
+
+def random_stage_triple(chance: Random, queries: int = 6, most_nodes: int = 6, most_edges: int = 9) -> Triple:
+    """A graph with some queries that have stages, unions, windows and the like."""
+    world = random_world(chance, most_nodes, most_edges)
+    return Triple(world, [_Writer(chance, world).staged_query() for _ in range(queries)])
 
 
 def triples() -> st.SearchStrategy[Triple]:
@@ -162,6 +169,10 @@ class _Writer:
         body = "\n    ".join(clauses)
         text = f"query q({', '.join(self.declared)}) {{\n  match {{\n    {body}\n  }}\n  {tail}\n}}\n"
         return Asked(text, self.params)
+
+    def staged_query(self) -> Asked:
+        body = write_stages(self)
+        return Asked(f"query q({', '.join(self.declared)}) {{\n  {body}\n}}\n", self.params)
 
     # --- match ---------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from omnigraph.query.expr import (
     IsNull,
     MetaColumn,
     Nearest,
+    NodeRef,
     Not,
     Now,
     Op,
@@ -48,6 +49,7 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
     WalkOf,
+    Window,
 )
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.expr_types import ROW
@@ -57,6 +59,7 @@ from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
+from reference_stages import best_of_each, fold, start_rows, windows_of
 from reference_unions import follows_members, is_within, union_records
 from reference_values import evaluate
 from reference_walks import Walk, Way, find_way, is_walk, list_walks, read_walk, show_walk
@@ -70,6 +73,13 @@ Match: TypeAlias = Mapping[str, Any]
 _GROUP = "#group"
 """No user can write such a variable: it holds the aggregates of a group."""
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_BASIC_FOLDS = (
+    AggregateFunction.COUNT,
+    AggregateFunction.SUM,
+    AggregateFunction.AVG,
+    AggregateFunction.MIN,
+    AggregateFunction.MAX,
+)
 I64_RANGE = range(-(2**63), 2**63)
 OPERATORS: dict[Op, Callable[[Any, Any], bool]] = {
     Op.EQ: operator.eq,
@@ -125,25 +135,46 @@ class _Reader:
         self.query, self.graph, self.params = query, graph, params
         self.tries_left = most_tried
         self.scores: dict[Expr, dict[str, float]] = {}
+        self.starts: list[dict[str, Any]] | None = None
         self.walks: dict[int, dict[tuple[str, str], list[Walk]]] = {}
         self.is_condition = False
 
     def answer(self) -> Answer:
         query = self.query
-        found = list(self.matches(query.pattern, {}))
+        shown = [tuple(row.value(column.value) for column in query.output) for row in self.rows()]
+        return Answer(tuple(column.name for column in query.output), shown, query.is_ordered)
+
+    def found(self) -> list[Match]:
+        """Every match, for each row that the read starts from."""
+        if self.starts is None:
+            self.starts = start_rows(self.query, self.rows_of)
+        return [match for start in self.starts for match in self.matches(self.query.pattern, start)]
+
+    def rows_of(self, source: ReadQuery) -> "list[_Row]":
+        """The rows of a read that this one starts from."""
+        return _Reader(source, self.graph, self.params, self.tries_left).rows()
+
+    def rows(self) -> "list[_Row]":
+        query = self.query
+        found = self.found()
         if query.rank is not None:
             self.scores[query.rank] = self.rank(query.rank, found)
-        rows = self.groups(found) if query.grouping else [_Row(self, match, {}) for match in found]
+        if query.grouping:
+            rows = self.groups(found)
+        else:
+            windows = windows_of(query, self, found, self.fold)
+            rows = [_Row(self, match, values) for match, values in zip(found, windows, strict=True)]
+        if query.having is not None:
+            rows = [row for row in rows if self.condition(query.having, row.all) is True]
         if query.rank is not None:  # a row that the rank leaves out is no row of the answer
             rows = [row for row in rows if row.value(query.rank) is not None]
         if query.distinct:
             rows = list({tuple(_identity(row.value(c.value)) for c in query.output): row for row in rows}.values())
         if query.is_ordered:
             self.sort(rows)
-            start = self.count(query.offset, 0)
-            rows = rows[start : start + self.count(query.limit, len(rows))]
-        shown = [tuple(row.value(column.value) for column in query.output) for row in rows]
-        return Answer(tuple(column.name for column in query.output), shown, query.is_ordered)
+            start, most = self.count(query.offset, 0), self.count(query.limit, len(rows))
+            rows = best_of_each(query, rows, start, most) if query.per else rows[start : start + most]
+        return rows
 
     # --- matches -----------------------------------------------------------------------------------
 
@@ -356,8 +387,10 @@ class _Reader:
                 return self.value(expr.otherwise, match)
             case RecordExpr():
                 return {name: self.value(item, match) for name, item in expr.items}
-            case Aggregate():
+            case Aggregate() | Window():
                 return match[_GROUP][expr]
+            case ValueRef():
+                return match[expr.variable]
 
     def _needed(self, expr: Computed, match: Match) -> Iterator[Expr]:
         """The arguments that decide: of `coalesce`, those up to the first that is not null."""
@@ -374,7 +407,7 @@ class _Reader:
 
     def _score(self, expr: Rrf) -> dict[str, float]:
         if expr not in self.scores:
-            self.scores[expr] = self.rank(expr, list(self.matches(self.query.pattern, {})))
+            self.scores[expr] = self.rank(expr, self.found())
         return self.scores[expr]
 
     def rank(self, rank: Nearest | Bm25 | Rrf, found: Sequence[Match]) -> dict[str, float]:
@@ -390,7 +423,8 @@ class _Reader:
         if isinstance(rank, Nearest):
             vectors = {id_: record.get(name) for id_, record in candidates.items()}
             return {id_: cosine_distance(v, asked) for id_, v in vectors.items() if v is not None}
-        type_ = self.query.pattern.types[rank.prop.variable]
+        type_ = self.query.types[rank.prop.variable]
+        assert isinstance(type_, NodeRef | EdgeRef)
         texts = {record["@id"]: record.get(name) for record in self.graph.records(type_)}
         return {id_: score for id_, score in relevances(texts, asked).items() if id_ in candidates}
 
@@ -411,8 +445,18 @@ class _Reader:
 
     def fold(self, aggregate: Aggregate, group: Sequence[Match]) -> Any:
         """The aggregate's value over the matches of a group."""
+        if aggregate.where is not None:
+            group = [match for match in group if self.condition(aggregate.where, match) is True]
         if aggregate.argument is None:
             return len(group)
+        if aggregate.fold not in _BASIC_FOLDS:
+            try:
+                value = fold(self, aggregate, group)
+            except OverflowError as error:
+                raise SumOverflowError from error
+            if aggregate.type is Scalar.I64 and value is not None and value not in I64_RANGE:
+                raise SumOverflowError(value)
+            return value
         values = [value for match in group if (value := self.value(aggregate.argument, match)) is not None]
         if aggregate.fold is AggregateFunction.COUNT:
             return len(set(values)) if aggregate.distinct else len(values)
@@ -459,7 +503,12 @@ class _Row:
     aggregates: Mapping[Expr, Any]
 
     def value(self, expr: Expr) -> Any:
-        return self.reader.value(expr, {**self.match, _GROUP: self.aggregates})
+        return self.reader.value(expr, self.all)
+
+    @property
+    def all(self) -> Match:
+        """The match together with its aggregates."""
+        return {**self.match, _GROUP: self.aggregates}
 
 
 def _reached(steps: Mapping[T, set[T]], start: T) -> dict[T, int]:

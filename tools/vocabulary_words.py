@@ -85,6 +85,7 @@ AST_IR_PAIRS: Final = frozenset(
         "Or",
         "Update",
         "UpdateMatched",
+        "Window",
     }
 )
 """Class names that a node of the syntax tree (`lang`) and its bound form (`query`) may share, and no third class."""

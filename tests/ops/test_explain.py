@@ -79,3 +79,21 @@ def test_a_call_that_is_wrong_is_refused_before_anything_is_planned(solver: Solv
         explain(solver.session, call())
     with pytest.raises(QueryError, check=has_code("not_a_read")):
         explain(solver.session, call("query q() { delete User where age > 3 }"))
+
+
+def test_stages_are_shown_before_what_starts_from_them(solver: Solver) -> None:
+    text = "query q() { match { $a knows $b } with { $a, count($b) as n } limit 3 match { $a likes $c } return { $n } }"
+
+    explained = explain(solver.session, call(text), analyze=True)
+
+    lines = [line.strip() for line in explained.text.splitlines()]
+    assert lines[1] == "for each row of"
+    assert lines.index("with") < lines.index("return")
+    data = explained.to_json()
+    assert [source["text"] for source in data["sources"]] == ["for each row of"]  # type: ignore[attr-defined]  # JSON
+    numbers = [step["number"] for plan in (data["sources"][0]["plan"], data["plan"]) for step in plan["steps"]]  # type: ignore[index]  # JSON
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_read_without_stages_has_no_sources(solver: Solver) -> None:
+    assert "sources" not in explain(solver.session, call(name="u1")).to_json()

@@ -96,3 +96,27 @@ def test_a_plan_does_not_keep_large_values_alive(graph: og.Graph, planned: list[
 
     assert found == [1] * 6
     assert planned == ["q"] * 5
+
+
+def test_a_key_in_a_later_stage_is_a_key_too(graph: og.Graph, planned: list[str]) -> None:
+    query = (
+        "query q($n: String) { match { $p: Person } with { count(*) as all }"
+        " match { $p: Person { name: $n } } return { $p.name, $all } }"
+    )
+
+    found = [graph.query(query, params={"n": name}).row_count for name in ("ada", "x")]
+
+    assert found == [1, 0]
+    assert planned == ["q"]
+
+
+def test_a_value_in_an_earlier_stage_is_planned_for(graph: og.Graph, planned: list[str]) -> None:
+    query = (
+        "query q($a: I32) { match { $p: Person $p.age > $a } with { $p }"
+        " match { $p knows $q } return { $p.name, $q.name } }"
+    )
+
+    for age in (1, 30):
+        graph.query(query, params={"a": age})
+
+    assert planned == ["q", "q"]

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.lang.source import Span
+from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
@@ -32,7 +33,6 @@ from omnigraph.query.logical_plan import (
     ReadQuery,
     SharedVariable,
     iter_predicates,
-    prune_columns,
 )
 from omnigraph.schema.types import ListOf, Scalar, VectorOf
 

@@ -3,7 +3,7 @@
 import math
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,7 +29,7 @@ from omnigraph.query.params import check_params
 from omnigraph.runtime import Runtime
 from omnigraph.schema.arrow import to_arrow_type
 from property_profiles import profile
-from read_queries import Asked, Triple, random_triple, triples
+from read_queries import Asked, Triple, random_stage_triple, random_triple, triples
 from read_seeding import Arm, Indexes, Past, grown, seed
 from read_thresholds import as_if_large, gone
 from reference_reader import NOW, PlainGraph, SumOverflowError, TooManyError, answer
@@ -83,6 +83,21 @@ def test_the_engine_answers_like_the_reference(shard: int, tmp_path: Path) -> No
         compare(number, tmp_path)
 
 
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_stages_unions_and_windows_are_answered_like_the_reference(shard: int, tmp_path: Path) -> None:
+    for number in range(shard, 24, SHARDS):
+        compare(number, tmp_path, most_tried=20_000, write=random_stage_triple)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_stages_unions_and_windows_are_answered_like_the_reference_for_long(shard: int, tmp_path: Path) -> None:
+    first = SystemRandom().randrange(2**32)
+
+    for number in range(first + shard, first + 2_000, SHARDS):
+        compare(number, tmp_path, most_tried=MOST_TRIED, write=random_stage_triple, queries=10)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_the_engine_answers_like_the_reference_for_long(shard: int, tmp_path: Path) -> None:
@@ -128,10 +143,17 @@ def test_every_limit_that_is_lowered_here_is_there() -> None:
     assert gone() == []
 
 
-def compare(number: int, root: Path, *, most_tried: float = math.inf, **sizes: int) -> None:
+def compare(
+    number: int,
+    root: Path,
+    *,
+    most_tried: float = math.inf,
+    write: Callable[..., Triple] = random_triple,
+    **sizes: int,
+) -> None:
     """One random graph with its queries, always the same for a number."""
     chance = Random(number)
-    triple, arm = random_triple(chance, **sizes), chance.choice(ARMS)
+    triple, arm = write(chance, **sizes), chance.choice(ARMS)
     try:
         compare_all(triple, arm, root / str(number), most_tried)
     except BaseException as error:

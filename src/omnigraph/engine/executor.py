@@ -51,9 +51,10 @@ from omnigraph.engine.physical_plan import (
 )
 from omnigraph.engine.pipeline import Pipeline
 from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
+from omnigraph.engine.stage_rows import bind_rows, bind_union, evaluate_columns
 from omnigraph.query.expr import Expr, Identity, MetaColumn, Op, ShapedType
 from omnigraph.query.expr_tree import find_variables
-from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.logical_plan import ReadQuery, UnionSource, list_sources
 from omnigraph.schema.types import ValueType
 from omnigraph.storage.arrow_buffers import build_array
 
@@ -72,6 +73,7 @@ def execute(
         LimitError: There are more matches than 64 bits count.
         QueryError: A count or sum is too large for its type.
     """
+    rows = _solve_source(query, plan, context, chunk_rows)
     chunk_rows = _limit_chunk_rows(context, chunk_rows)
     _, row_limit = resolve_row_range(query, context.inputs)
     sink: AggregateSink | TopKSink
@@ -83,16 +85,33 @@ def execute(
         sink = TopKSink(query, context, row_limit, chunk_rows=chunk_rows)
     executor = _Executor(context, chunk_rows)
     try:
-        Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity).run(plan.steps, _SINGLE_ROW)
+        if not plan.steps:
+            # The sink owns what is added to it, and releases it.
+            context.budget.claim(bindings_nbytes(rows), "the matches of the pattern")
+        Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity).run(plan.steps, rows)
         matches = sink.finalize()
     finally:
         executor.close()
         context.release()
+    context.budget.release(bindings_nbytes(rows))
     if isinstance(matches, Bindings):
         matches = _select_variables(plan, matches)
     result = build_result(query, matches, context)
     context.budget.check()  # a result that took too long is an error, however little was left to do
     return result
+
+
+def _solve_source(query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext, chunk_rows: int) -> Bindings:
+    """Return the rows that a read starts from: those of an earlier stage or a union, or one row without variables."""
+    columns = []
+    for source, source_plan in zip(list_sources(query), plan.sources, strict=True):
+        result = execute(source, source_plan, context, chunk_rows=chunk_rows)
+        columns.append(evaluate_columns(result, query))
+        # Its variables end here; those of the same name that follow are others.
+        context.values.drop((each.variable for each in source.inputs), context.budget)
+    if isinstance(query.source, UnionSource):
+        return bind_union(query, query.source, columns, context)
+    return bind_rows(query, columns[0], context) if columns else _SINGLE_ROW
 
 
 def solve(plan: PhysicalPlan, context: ExecutionContext, *, chunk_rows: int = CHUNK_ROWS) -> Bindings:
@@ -225,7 +244,7 @@ class _Executor:
     def _apply_block(self, step: BlockStep, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
         match step:
             case SemiJoin():
-                return bindings.take(self._find_kept(step, bindings))
+                return bindings.take(self._evaluate_test(step, bindings))
             case LeftJoin():
                 return self._left_join(step, bindings, has_multiplicity=has_multiplicity)
             case UnionJoin():
@@ -324,7 +343,7 @@ class _Executor:
 
     # --- blocks -----------------------------------------------------------------------------------------
 
-    def _find_kept(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+    def _evaluate_test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
         """Return which rows a test keeps."""
         seeds = build_seeds(bindings, (name for name, _ in step.shared))
         matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=False)
@@ -334,11 +353,11 @@ class _Executor:
         return kept if seeds.row_numbers is None else kept[seeds.row_numbers]
 
     def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """Return the same as `_find_kept`, and profile it: a test of a single variable is not a separate step."""
+        """Return the same as `_evaluate_test`, and profile it: a test of a single variable is not a separate step."""
         if self.context.profile is None:
-            return self._find_kept(step, bindings)
+            return self._evaluate_test(step, bindings)
         with self.context.profile.measure(step.number) as actual:
-            is_kept = self._find_kept(step, bindings)
+            is_kept = self._evaluate_test(step, bindings)
             actual.rows += int(np.count_nonzero(is_kept))
             actual.bytes += is_kept.nbytes
             return is_kept

@@ -21,6 +21,8 @@ VALUE_TYPE = "#value"
 # The column of a block's bindings with the number of the outer combination that a row belongs to. No variable can
 # have this name, because of the `#`.
 SEED = "#seed"
+# The type name of a variable that is bound to a value and not to a row of a table.
+VALUE_TYPE = "#value"
 # The direction of a hop when it is followed from its other end.
 REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
 
@@ -363,6 +365,10 @@ class PhysicalPlan:
     variables: tuple[str, ...]
     has_multiplicity: bool = False
     warnings: tuple[str, ...] = ()
+    # Of an earlier stage, or of each read of a union: their rows are those that the first step starts from.
+    sources: tuple["PhysicalPlan", ...] = ()
+    expected_rows: float = 1.0
+    """The expected number of rows of the result."""
 
     @property
     def rows(self) -> float:

@@ -53,6 +53,7 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
     WalkOf,
+    Window,
 )
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
@@ -125,7 +126,7 @@ class EntitySource(Protocol):
 class ResultValueSource(Protocol):
     """A source of values that also has aggregates and scores: the rows of a result."""
 
-    def read_result(self, expr: Aggregate | Rank) -> Column:
+    def read_result(self, expr: Aggregate | Window | Rank) -> Column:
         """Return an aggregate or score."""
         ...
 
@@ -208,7 +209,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_composed(expr, values, inputs, log)
         case Entity() if isinstance(values, EntitySource):
             return values.read_positions(expr.variable)
-        case Aggregate() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+        case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
             return values.read_result(expr)
         case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
             return values.read_search_value(expr)

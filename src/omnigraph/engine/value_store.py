@@ -1,6 +1,6 @@
 """The values of variables that are bound to values: the bindings hold indices into these columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,10 +50,11 @@ def read_records(rows: RecordRows | None, type_: ArrayOf) -> pa.Scalar:
 
 @dataclass(slots=True)
 class _ValueColumn:
-    """The values of one variable, as they were added."""
+    """The values of one variable, as they were added, and the memory that was claimed for them."""
 
     chunks: list[pa.Array] = field(default_factory=list)
     size: int = 0
+    nbytes: int = 0
 
 
 @dataclass(slots=True)
@@ -67,12 +68,20 @@ class ValueStore:
 
     def append(self, variable: str, values: pa.Array, budget: Budget) -> NDArray[np.int64]:
         """Add values of a variable and return their indices, in order."""
-        budget.claim(values.nbytes + 8 * len(values), f"the values of ${variable}")
+        nbytes = values.nbytes + 8 * len(values)
+        budget.claim(nbytes, f"the values of ${variable}")
         column = self._columns.setdefault((variable, values.type), _ValueColumn())
+        column.nbytes += nbytes
         first = column.size
         column.chunks.append(values)
         column.size += len(values)
         return np.arange(first, column.size, dtype=np.int64)
+
+    def drop(self, variables: Iterable[str], budget: Budget) -> None:
+        """Forget the values of variables that nothing reads any more."""
+        ended = set(variables)
+        for key in [key for key in self._columns if key[0] in ended]:
+            budget.release(self._columns.pop(key).nbytes)
 
     def take(self, variable: str, at: Positions, type_: pa.DataType) -> pa.Array:
         """Return the values of a variable at indices; null at `NO_POSITION`."""

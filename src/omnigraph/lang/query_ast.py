@@ -512,6 +512,11 @@ class Read:
     stages: tuple[Stage, ...] = ()
     span: Span = field(compare=False, repr=False)
 
+    @property
+    def parts(self) -> tuple["Stage | Read", ...]:
+        """The stages and then the read itself, in the order in which they run."""
+        return (*self.stages, self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Union:

@@ -1,5 +1,6 @@
 """Explain a query: its plan with estimates and, after running it, the measured work of each step."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from omnigraph.commit.manifest_types import Snapshot
@@ -12,7 +13,7 @@ from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.query import QueryCall, begin, resolve_snapshot, start_budget
 from omnigraph.ops.session import Session
-from omnigraph.query.explain import explain_output
+from omnigraph.query.explain import explain_output, title_sources
 from omnigraph.query.logical_plan import ReadQuery
 
 # Below the heading, which names query, branch and commit.
@@ -63,9 +64,7 @@ class Explained:
     def text(self) -> str:
         """The plan as text, one step per line, with a trailing line break."""
         heading = f"query {self.query.name} at {self.snapshot.branch}, commit {self.snapshot.commit.id}\n"
-        # The plan ends with the pattern; the steps after it, such as sorting, come from the query itself.
-        steps = format_plan(self.plan, self.trace) + "".join(f"{line}\n" for line in explain_output(self.query))
-        body = "".join(f"{_INDENT}{line}\n" for line in steps.splitlines())
+        body = "".join(f"{_INDENT}{line}\n" for line in _explain_stage(self.query, self.plan, self.trace))
         return heading + body + self._format_total()
 
     def _format_total(self) -> str:
@@ -84,12 +83,38 @@ class Explained:
             "query_name": self.query.name,
             "target": {"branch": self.snapshot.branch},
             "commit_id": self.snapshot.commit.id,
-            "plan": build_plan_json(self.plan, self.trace),
-            "output": list(explain_output(self.query)),
+            **_build_stage_json(self.query, self.plan, self.trace),
         }
         if self.measured is not None:
             result["measured"] = self.measured.to_json()
         return result
+
+
+def _explain_stage(
+    query: ReadQuery, plan: PhysicalPlan, trace: QueryProfile | None, *, is_stage: bool = False
+) -> Iterator[str]:
+    """Yield the lines about a read: the reads that it starts from, its steps and its output."""
+    for (title, source), source_plan in zip(title_sources(query), plan.sources, strict=True):
+        yield title
+        lines = _explain_stage(source, source_plan, trace, is_stage=isinstance(query.source, ReadQuery))
+        yield from (_INDENT + line for line in lines)
+    # The plan ends with the pattern; the steps after it, such as sorting, come from the query itself.
+    yield from format_plan(plan, trace).splitlines()
+    yield from explain_output(query, is_stage=is_stage)
+
+
+def _build_stage_json(
+    query: ReadQuery, plan: PhysicalPlan, trace: QueryProfile | None, *, is_stage: bool = False
+) -> dict[str, object]:
+    output = list(explain_output(query, is_stage=is_stage))
+    data: dict[str, object] = {"plan": build_plan_json(plan, trace), "output": output}
+    is_chain = isinstance(query.source, ReadQuery)
+    sources = [
+        {"text": title, **_build_stage_json(source, source_plan, trace, is_stage=is_chain)}
+        for (title, source), source_plan in zip(title_sources(query), plan.sources, strict=True)
+    ]
+    # Left out for a read that starts from nothing: programs that read earlier output find it unchanged.
+    return {**data, "sources": sources} if sources else data
 
 
 def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget: Budget | None = None) -> Explained:

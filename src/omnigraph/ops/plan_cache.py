@@ -11,7 +11,7 @@ from omnigraph.engine.planning.planner import plan_read
 from omnigraph.lru_cache import LruCache
 from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Now, Op, ParamRef, Prop, RecordsParam
 from omnigraph.query.expr_tree import split_conjuncts, walk
-from omnigraph.query.logical_plan import Pattern, ReadQuery, get_block_exprs, get_patterns
+from omnigraph.query.logical_plan import Pattern, ReadQuery, get_block_exprs, get_patterns, iter_stages
 from omnigraph.query.params import ParamValue
 from omnigraph.query.record_params import RecordRows
 from omnigraph.schema.catalog import Catalog
@@ -107,7 +107,7 @@ def _analyze_query(query: ReadQuery, catalog: Catalog) -> _CachedQuery:
     value_params: dict[str, None] = {}
     key_params: dict[str, None] = {}
     is_time_independent = True
-    for types, predicate in _iter_predicates(query.pattern, {}):
+    for types, predicate in _iter_stage_predicates(query):
         key_param = _find_key_param(predicate, types, catalog)
         if key_param is not None:
             key_params[key_param] = None
@@ -118,6 +118,13 @@ def _analyze_query(query: ReadQuery, catalog: Catalog) -> _CachedQuery:
                 value_params[part.name] = None
     null_params = tuple(name for name in key_params if name not in value_params)
     return _CachedQuery(query, tuple(value_params), null_params, is_time_independent)
+
+
+def _iter_stage_predicates(query: ReadQuery) -> Iterator[tuple[Mapping[str, str], Expr]]:
+    """Yield every predicate of the patterns of a read and of those that it starts from."""
+    for stage in iter_stages(query):
+        inputs = {each.variable: each.entity.name for each in stage.inputs if each.entity is not None}
+        yield from _iter_predicates(stage.pattern, inputs)
 
 
 def _iter_predicates(pattern: Pattern, outer_types: Mapping[str, str]) -> Iterator[tuple[Mapping[str, str], Expr]]:

@@ -22,7 +22,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, resolve_budget
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.query.logical_plan import ReadQuery, iter_predicates
+from omnigraph.query.logical_plan import ReadQuery, iter_predicates, iter_stages
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
 
 MAX_PARAMS = 1_000
@@ -89,11 +89,12 @@ def begin(
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
     inputs = QueryInputs(check_params(bound.params, call.params, budget.check), session.runtime.clock.now())
-    # Only its checks matter here: a negative LIMIT is reported before anything is read.
-    resolve_row_range(bound, inputs)
-    # Without parameters, search arguments are literals.
-    if bound.params:
-        check_search_arguments((*bound.results, *iter_predicates(bound.pattern)), inputs)
+    for stage in iter_stages(bound):
+        # Only its checks matter here: a negative LIMIT is reported before anything is read.
+        resolve_row_range(stage, inputs)
+        # Without parameters, search arguments are literals.
+        if bound.params:
+            check_search_arguments((*stage.results, *iter_predicates(stage.pattern)), inputs)
     context = ExecutionContext(
         view=View(catalog, session.open_tables(snapshot)),
         inputs=inputs,

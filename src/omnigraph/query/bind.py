@@ -6,11 +6,11 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, StageResult, sort_diagnostics
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_mutation import bind_mutation
-from omnigraph.query.bind_output import bind_output
 from omnigraph.query.bind_pattern import bind_match
+from omnigraph.query.bind_stages import ReadBinder
 from omnigraph.query.expr import Expr
 from omnigraph.query.inline_lets import inline_lets
-from omnigraph.query.logical_plan import DerivedEdge, Pattern, ReadQuery, prune_columns, require_scores
+from omnigraph.query.logical_plan import DerivedEdge, Pattern
 from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.named_patterns import (
@@ -54,7 +54,7 @@ def bind_file(file: ast.QueryFile, catalog: Catalog) -> StageResult[tuple[BoundQ
             diagnostics.append(Diagnostic("Q002", name.span, message, "give it another name"))
         seen.add(name.text)
         # The parser rejects a read without output, so its error is already reported.
-        if isinstance(query.body, ast.Read) and not query.body.projections:
+        if not _has_output(query.body):
             continue
         result = bind_query(query, catalog)
         diagnostics.extend(result.diagnostics)
@@ -71,11 +71,26 @@ def bind_query(query: ast.Query, catalog: Catalog) -> StageResult[BoundQuery | N
         query, catalog = _expand_query(query, catalog, findings)
         if findings:
             return StageResult(None, findings.finalize())
-    if isinstance(query.body, ast.Read):
+    if isinstance(query.body, ast.Read | ast.Union):
         return _bind_read(query, query.body, catalog)
     # Rebuilt for its type: a `StageResult[MutationQuery | None]` is not a `StageResult[BoundQuery | None]`.
     result = bind_mutation(query, catalog, _bind_read)
     return StageResult(result.value, result.diagnostics)
+
+
+def _bind_read(query: ast.Query, read: ast.Read | ast.Union, catalog: Catalog) -> StageResult[BoundQuery | None]:
+    findings = DiagnosticCollector()
+    params = declare_params(query.params, findings)
+    bound = ReadBinder(query, catalog, params, findings).bind_body(read)
+    return StageResult(None if findings else bound, findings.finalize())
+
+
+def _has_output(body: ast.Read | ast.Union | tuple[ast.Mutation, ...]) -> bool:
+    """Return whether every read and stage of a body has columns, as it has unless a parse error was reported."""
+    if isinstance(body, tuple):
+        return True
+    reads = body.reads if isinstance(body, ast.Union) else (body,)
+    return all(part.projections for read in reads for part in read.parts)
 
 
 def _expand_query(query: ast.Query, catalog: Catalog, findings: DiagnosticCollector) -> tuple[ast.Query, Catalog]:
@@ -139,33 +154,3 @@ def _bind_pattern(
     matched = bind_match(read.clauses, inner, declare_params((), own), own)
     _add_all(findings, own.finalize())
     return matched.pattern
-
-
-def _bind_read(query: ast.Query, read: ast.Read, catalog: Catalog) -> StageResult[BoundQuery | None]:
-    findings = DiagnosticCollector()
-    params = declare_params(query.params, findings)
-    read = inline_lets(read, findings)
-    matched = bind_match(read.clauses, catalog, params, findings)
-    # Bound even if the pattern has errors: the errors of the output are independent of them.
-    output = bind_output(read, matched.scope, matched.order, findings)
-    pattern = matched.pattern
-    if findings or pattern is None or not output.columns:
-        return StageResult(None, findings.finalize())
-    notes = {annotation.name.text: annotation.text for annotation in query.annotations}
-    bound = ReadQuery(
-        name=query.name.text,
-        params=tuple(params.declared.values()),
-        pattern=require_scores(pattern, output.order),
-        output=output.columns,
-        grouping=output.grouping,
-        distinct=read.distinct,
-        rank=output.rank,
-        order=output.order,
-        ties=output.ties,
-        limit=output.limit,
-        offset=output.offset,
-        description=notes.get("description"),
-        instruction=notes.get("instruction"),
-        origin=query.span,
-    )
-    return StageResult(prune_columns(bound), findings.finalize())

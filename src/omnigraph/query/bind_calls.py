@@ -1,21 +1,17 @@
-"""Bind calls of text searches, rank functions and aggregates, and check their arguments."""
+"""Bind calls of text searches and rank functions, and check their arguments."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.query.bind_aggregates import ArgumentBinder
 from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import (
-    Aggregate,
-    AggregateFunction,
     Bm25,
     Const,
     Distance,
-    Entity,
     Expr,
-    Identity,
     Input,
     Nearest,
     ParamRef,
@@ -25,38 +21,17 @@ from omnigraph.query.expr import (
     Snippet,
     TextMatch,
     TextMode,
-    WalkOf,
-    is_foldable,
     is_whole,
 )
-from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.query.functions import CallContext, Function, resolve_function
 from omnigraph.query.scope import NameResolver, ReadNameResolver
 from omnigraph.query.union_types import EdgeUnion, NodeUnion, list_members
-from omnigraph.query.walk_plan import read_part
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
 
 # The documented default of the query language.
 DEFAULT_RRF_K = 60
-# For messages; `is_foldable` decides which types an aggregate accepts.
-_NUMBERS = "numbers"
-ARGUMENT_TYPES = {
-    AggregateFunction.SUM: _NUMBERS,
-    AggregateFunction.AVG: _NUMBERS,
-    AggregateFunction.MIN: "numbers, String, Bool, Date or DateTime",
-    AggregateFunction.MAX: "numbers, String, Bool, Date or DateTime",
-    AggregateFunction.COUNT: "values that compare",
-}
-
-
-class BindValue(Protocol):
-    """A function that binds an argument of a call."""
-
-    def __call__(self, node: ast.Expr, context: CallContext, /) -> Expr | None:
-        """Bind the argument, or report its errors and return None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +62,7 @@ class CallBinder:
 
     # --- ranks -----------------------------------------------------------------------------------
 
-    def bind_rank(self, call: ast.Call, function: Function, bind: BindValue) -> Rank | Distance | None:
+    def bind_rank(self, call: ast.Call, function: Function, bind: ArgumentBinder) -> Rank | Distance | None:
         """Bind a call of `nearest`, `bm25` or `rrf`; `bind` binds a vector that is neither literal nor parameter."""
         if function.name == "rrf":
             return self._bind_rrf(call, function)
@@ -103,7 +78,7 @@ class CallBinder:
         # A vector of a record or list is compared, not searched for.
         return not isinstance(first, ast.Variable | ast.PropertyRef | ast.BareName | ast.LiteralExpr)
 
-    def _bind_distance(self, call: ast.Call, function: Function, bind: BindValue) -> Distance | None:
+    def _bind_distance(self, call: ast.Call, function: Function, bind: ArgumentBinder) -> Distance | None:
         # Both are bound before the first error returns, so that each reports its own.
         sides = [bind(node, CallContext.OPERAND) for node in call.arguments]
         for side, node in zip(sides, call.arguments, strict=True):
@@ -180,55 +155,6 @@ class CallBinder:
         message = f"`rrf` fuses `nearest` and `bm25`, not `{print_expr(node)}`"
         self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
         return None
-
-    # --- aggregates ------------------------------------------------------------------------------
-
-    def bind_aggregate(self, call: ast.Call, function: Function, bind: BindValue) -> Aggregate | None:
-        """Bind a call of `count`, `sum`, `avg`, `min` or `max`; `bind` binds its argument."""
-        (node,) = call.arguments
-        fold = AggregateFunction(function.name)
-        if isinstance(node, ast.Star):
-            if fold is AggregateFunction.COUNT and not call.distinct:
-                return Aggregate(fold=fold, origin=call.span)
-            what = "`count(distinct *)`" if call.distinct else f"`{function.name}(*)`"
-            message = f"{what} has no meaning: `*` represents rows"
-            self.findings.add_error("T8", node.span, message, "count rows with `count(*)`")
-            return None
-        argument = bind(node, CallContext.AGGREGATE)
-        if argument is None:
-            return None
-        if isinstance(argument.type, WalkOf) and fold is AggregateFunction.COUNT:
-            # Equal walks have equal keys; to count rows, anything that is not null will do.
-            argument = read_part(argument, WALK_KEY if call.distinct else WALK_LENGTH)
-        if isinstance(argument, Nearest | Bm25):
-            name = "nearest" if isinstance(argument, Nearest) else "bm25"
-            message = f"`{name}` ranks rows here, so it can't be combined with aggregates"
-            self.findings.add_error("T18", node.span, message)
-            return None
-        if isinstance(argument, Entity):
-            return self._bind_entity_aggregate(call, fold, argument, node)
-        if not is_foldable(fold, argument.type, distinct=call.distinct):
-            name = "count(distinct …)" if call.distinct else function.name
-            message = f"`{name}` needs {ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is {argument.type}"
-            self.findings.add_error("T8", node.span, message)
-            return None
-        return Aggregate(fold=fold, argument=argument, distinct=call.distinct, origin=call.span)
-
-    def _bind_entity_aggregate(
-        self, call: ast.Call, fold: AggregateFunction, argument: Entity, node: ast.Expr
-    ) -> Aggregate | None:
-        if fold is not AggregateFunction.COUNT:
-            message = (
-                f"`{fold.value}` needs {ARGUMENT_TYPES[fold]}, but `{print_expr(node)}` is a whole `{argument.type}`"
-            )
-            self.findings.add_error("T8", node.span, message, f"name a property: `{print_expr(node)}.property`")
-            return None
-        if not call.distinct and not argument.nullable:
-            # A bound variable is never null, so counting it counts rows.
-            return Aggregate(fold=fold, origin=call.span)
-        # An optional variable counts where it has a row.
-        identity = Identity(variable=argument.variable, nullable=argument.nullable, origin=argument.origin)
-        return Aggregate(fold=fold, argument=identity, distinct=call.distinct, origin=call.span)
 
     # --- arguments -------------------------------------------------------------------------------
 

@@ -232,8 +232,8 @@ def _compare_entities(
         return _compare_unions(op, first, second, origin) if common else _refuse(left, right, reporter)
     return Compare(
         op=op,
-        left=Identity(variable=first.variable, origin=first.origin),
-        right=Identity(variable=second.variable, origin=second.origin),
+        left=Identity(variable=first.variable, nullable=first.nullable, origin=first.origin),
+        right=Identity(variable=second.variable, nullable=second.nullable, origin=second.origin),
         origin=origin,
     )
 
@@ -254,7 +254,7 @@ def _list_identity_values(entity: Entity) -> tuple[Expr, Expr]:
             build_meta_value(entity.variable, ID_COLUMN, entity.origin),
         )
     type_name = Const(value=entity.type.name, type=Scalar.STRING, origin=entity.origin)
-    return type_name, Identity(variable=entity.variable, origin=entity.origin)
+    return type_name, Identity(variable=entity.variable, nullable=entity.nullable, origin=entity.origin)
 
 
 # --- in, contains, starts_with -------------------------------------------------------------------

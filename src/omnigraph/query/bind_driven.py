@@ -11,6 +11,7 @@ from omnigraph.lang.literals import BoolLiteral, Name
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_literal import clip_text
+from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.expr import (
     ArrayOf,
     Bm25,
@@ -29,7 +30,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.query.functions import FUNCTIONS, FunctionFamily
-from omnigraph.query.logical_plan import GENERATED_PREFIX, OutputColumn, Pattern, ReadQuery, prune_columns
+from omnigraph.query.logical_plan import GENERATED_PREFIX, OutputColumn, Pattern, ReadQuery
 from omnigraph.query.mutation_plan import build_id
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.findings import DiagnosticCollector

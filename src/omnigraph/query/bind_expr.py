@@ -9,6 +9,7 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.query.bind_aggregates import AggregateBinder
 from omnigraph.query.bind_calls import CallBinder
 from omnigraph.query.bind_compare import MismatchReporter, Operand, bind_brace_filter, bind_compare
 from omnigraph.query.bind_computed import ComputedBinder
@@ -31,7 +32,7 @@ from omnigraph.query.expr import (
     Prop,
     WalkOf,
 )
-from omnigraph.query.functions import CallContext, FunctionFamily, resolve_function
+from omnigraph.query.functions import CallContext, Function, FunctionFamily, list_functions, resolve_function
 from omnigraph.query.logical_plan import GENERATED_PREFIX, build_identity
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scalar_functions import SIGNATURES
@@ -40,15 +41,25 @@ from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import InvalidValue
 
+_SEARCHES = frozenset(list_functions([FunctionFamily.SEARCH]))
+# Where a condition may calculate with aggregates, windows and scores.
+_RESULT_PLACES = frozenset({CallContext.OUTPUT, CallContext.ORDER, CallContext.HAVING})
+
 
 @dataclass(frozen=True, slots=True)
 class ExprBinder:
-    """Bind expressions; `names` resolves variables, properties and bare names."""
+    """Bind expressions; `names` resolves variables, properties and bare names.
+
+    `ties` are the values that distinguish all rows of a read, for aggregates and windows that have an order. `place` is
+    where a condition stands that may calculate with aggregates and scores; None for the conditions of a pattern.
+    """
 
     names: NameResolver
     findings: DiagnosticCollector
     # Binds blocks inside expressions; None where none may stand.
     lifter: BlockLifter | None = None
+    ties: tuple[Expr, ...] = ()
+    place: CallContext | None = None
 
     def bind_predicate(self, node: ast.Expr) -> Expr | None:
         """Bind a condition; all its terms are checked, also those after an invalid one."""
@@ -73,7 +84,9 @@ class ExprBinder:
 
     def _bind_condition(self, node: ast.Expr) -> Expr | None:
         """Bind a value that is used as a condition, which must be a Bool."""
-        value = self.bind_value(node, CallContext.PREDICATE)
+        is_search = isinstance(node, ast.Call) and node.function.text in _SEARCHES
+        context = CallContext.PREDICATE if self.place is None or is_search else self.place
+        value = self.bind_value(node, context)
         if value is None:
             return None
         if value.type is not Scalar.BOOL:
@@ -100,6 +113,10 @@ class ExprBinder:
                     )
                     return None
                 return constant
+            case ast.AllProperties():
+                message = f"`{print_expr(node)}` is several columns, not a value"
+                self.findings.add_error("T8", node.span, message, "write it as a column of its own in `return`")
+                return None
             case ast.Star():
                 self.findings.add_error("T8", node.span, "`*` represents rows", "count them with `count(*)`")
                 return None
@@ -110,7 +127,7 @@ class ExprBinder:
             case ast.Block():
                 return self._bind_block(node)
             case ast.Compare() | ast.IsNull() | ast.Not() | ast.And() | ast.Or():
-                return self.bind_predicate(node)
+                return self._move_to(context).bind_predicate(node)
             case ast.Record():
                 return bind_record(node, lambda item: self.bind_value(item, context), self.findings)
             case ast.Field():
@@ -142,7 +159,13 @@ class ExprBinder:
     def _get_computed_binder(self, context: CallContext) -> ComputedBinder:
         # Only a whole condition may be a text search: inside a calculation it is an operand.
         inner = CallContext.OPERAND if context is CallContext.PREDICATE else context
-        return ComputedBinder(self.findings, lambda node: self.bind_value(node, inner), self.bind_predicate)
+        bind_condition = self._move_to(context).bind_predicate
+        return ComputedBinder(self.findings, lambda node: self.bind_value(node, inner), bind_condition)
+
+    def _move_to(self, context: CallContext) -> "ExprBinder":
+        """Return the binder of the conditions inside an expression at a place."""
+        place = context if context in _RESULT_PLACES else None
+        return self if place is self.place else replace(self, place=place)
 
     def bind_brace_filter(self, prop: Prop, node: ast.Assignment) -> Predicate | None:
         """Bind a filter `{p: v}` of a node binding."""
@@ -163,15 +186,23 @@ class ExprBinder:
         value = self._bind_operand(node.value, CallContext.STORED)
         return None if value is None else bind_brace_filter(prop, node, value, self.findings)
 
+    def _bind_aggregate(self, node: ast.Call, function: Function) -> Expr | None:
+        # Inside of an aggregate, conditions are those of single rows.
+        inner = replace(self, place=None)
+        binder = AggregateBinder(inner.bind_value, inner.bind_predicate, self.ties, self.findings)
+        if node.window is not None:
+            return binder.bind_window(node, function, node.window)
+        return binder.bind_aggregate(node, function)
+
     @property
     def _calls(self) -> CallBinder:
         return CallBinder(self.names, self.findings)
 
-    def _bind_operand(self, node: ast.Expr, context: CallContext = CallContext.OPERAND) -> Operand | None:
+    def _bind_operand(self, node: ast.Expr, context: CallContext | None = None) -> Operand | None:
         # A literal stays unbound here: the other side decides its type.
         if isinstance(node, ast.LiteralExpr):
             return Operand(node, node.value)
-        value = self.bind_value(node, context)
+        value = self.bind_value(node, context or self.place or CallContext.OPERAND)
         return None if value is None else Operand(node, value)
 
     def _bind_terms(self, nodes: tuple[ast.Expr, ...]) -> tuple[Expr, ...] | None:
@@ -189,7 +220,7 @@ class ExprBinder:
         return self.lifter.lift(node)
 
     def _bind_is_null(self, node: ast.IsNull) -> IsNull | None:
-        operand = self.bind_value(node.operand, CallContext.OPERAND)
+        operand = self.bind_value(node.operand, self.place or CallContext.OPERAND)
         if isinstance(operand, Entity) and operand.nullable:
             # A variable of an optional block is null where it has no id.
             operand = build_identity(operand)
@@ -222,8 +253,8 @@ class ExprBinder:
         match function.family:
             case FunctionFamily.VALUE:
                 return Now(origin=node.span)
-            case FunctionFamily.AGGREGATE:
-                return self._calls.bind_aggregate(node, function, self.bind_value)
+            case FunctionFamily.AGGREGATE | FunctionFamily.WINDOW:
+                return self._bind_aggregate(node, function)
             case FunctionFamily.RANK:
                 return self._calls.bind_rank(node, function, self.bind_value)
             case FunctionFamily.PASSAGE:

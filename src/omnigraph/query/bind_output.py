@@ -1,13 +1,14 @@
 """Bind `return`, `order`, `limit` and `offset`: columns, grouping and a total order."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.expression_tree import walk
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.source import Span
+from omnigraph.query.alias_scope import AliasResolver
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.column_names import build_column_name
 from omnigraph.query.expr import (
@@ -26,7 +27,7 @@ from omnigraph.query.expr import (
     WalkOf,
     is_whole,
 )
-from omnigraph.query.expr_tree import find_aggregates, find_foreign
+from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_windows
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
@@ -47,11 +48,15 @@ class BoundOutput:
 
     columns: tuple[OutputColumn, ...]
     grouping: Grouping | None
+    having: Expr | None
     rank: Rank | None
     order: tuple[OrderTerm, ...]
     ties: tuple[Expr, ...]
     limit: Count | None
+    per: tuple[Expr, ...]
     offset: Count | None
+    # The columns by name, also those with an error, whose value is None.
+    named: Mapping[str, Expr | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +69,27 @@ class _BoundProjection:
 
 
 def bind_output(
-    read: ast.Read, scope: Scope, appearance: tuple[str, ...], findings: DiagnosticCollector
+    read: ast.Read | ast.Stage,
+    scope: Scope,
+    appearance: tuple[str, ...],
+    findings: DiagnosticCollector,
+    inputs: tuple[str, ...] = (),
 ) -> BoundOutput:
-    """Bind the output of a read. If there are findings, the result must not be used.
+    """Bind the output of a read or stage. If there are findings, the result must not be used.
 
-    `appearance` are the variables of the pattern in order of appearance, which breaks ties.
+    `appearance` are the variables of the pattern in order of appearance, which breaks ties, after those in `inputs`,
+    which come from an earlier stage.
     """
-    binder = ExprBinder(ReadNameResolver(scope, findings), findings, scope.lifter)
-    projected = _project(read.projections, binder, findings)
+    row_ties = build_row_ties((*inputs, *appearance), scope, read.span, inputs)
+    binder = ExprBinder(ReadNameResolver(scope, findings), findings, scope.lifter, ties=row_ties)
+    nodes = tuple(expand_properties(read.projections, scope, findings))
+    projected = _project(nodes, binder, findings)
+    if isinstance(read, ast.Stage):
+        projected = _name_variables(projected, scope, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
     if is_grouped:
         _check_grouped(projected, findings)
+        _check_windows(projected, findings)
     if is_grouped or read.distinct:
         _check_comparable(projected, "aggregates" if is_grouped else "`distinct`", findings)
     orderer = _OrderBinder(read, binder, is_grouped, *_index_columns(projected))
@@ -84,15 +99,21 @@ def bind_output(
     rank = next((key.value for key in keys if isinstance(key.value, Nearest | Bm25 | Rrf)), None)
     order = tuple(key for key in keys if not isinstance(key.value, Nearest | Bm25 | Rrf))
     values = [column.value for column in projected if column.value is not None]
+    having = None if read.having is None else orderer.bind_having(read.having)
+    per = tuple(value for node in read.per if (value := orderer.bind_partition(node)) is not None)
+    used = (*(key.value for key in order), *(() if having is None else (having,)))
     return BoundOutput(
         columns=tuple(OutputColumn(name=c.name, value=c.value) for c in projected if c.value is not None),
         # `Grouping` rejects invalid input, so it is not built from erroneous columns.
-        grouping=_build_grouping(values, order) if is_grouped and not findings else None,
+        grouping=_build_grouping(values, used) if is_grouped and not findings else None,
+        having=having,
         rank=rank,
         order=order,
-        ties=_build_ties(values, is_grouped, read, scope, appearance),
+        ties=_build_ties(values, row_ties, is_merged=is_grouped or read.distinct),
         limit=bind_count(read.limit, "limit", scope, findings),
+        per=per,
         offset=bind_count(read.offset, "offset", scope, findings),
+        named={column.name: column.value for column in projected},
     )
 
 
@@ -128,10 +149,58 @@ def _project(
     return tuple(projected)
 
 
+def expand_properties(
+    nodes: Iterable[ast.Projection], scope: Scope, findings: DiagnosticCollector
+) -> Iterator[ast.Projection]:
+    """Yield the projections, and for `$v.*` one for each scalar property of the variable's type."""
+    for node in nodes:
+        if not isinstance(node.value, ast.AllProperties):
+            yield node
+            continue
+        variable = node.value.variable
+        if node.alias is not None:
+            message = f"`${variable.name}.*` is several columns, so it can't be named"
+            findings.add_error(
+                "T25", node.alias.span, message, f"name one of them: `${variable.name}.property as name`"
+            )
+        type_ = scope.find(variable.name)
+        if isinstance(type_, BrokenType):
+            continue
+        if type_ is None or isinstance(type_, ValueVariable):
+            message = f"`${variable.name}` is no node or edge, so it has no properties"
+            findings.add_error("T6", variable.span, message, "bind it in `match`, or return it as it is")
+            continue
+        for prop in scope.get_type(type_).properties:
+            if is_scalar(prop.type):
+                name = lit.Name(prop.name, node.value.span)
+                value = ast.PropertyRef(variable=variable, name=name, span=node.value.span)
+                yield ast.Projection(value=value, span=node.span)
+
+
+def _name_variables(
+    projected: tuple[_BoundProjection, ...], scope: Scope, findings: DiagnosticCollector
+) -> tuple[_BoundProjection, ...]:
+    """Check that each column of a stage can go on as a variable; whole nodes and edges go on without their fields."""
+    named = []
+    for column in projected:
+        node = column.node
+        if node.alias is None and not isinstance(node.value, ast.Variable):
+            text = print_expr(node.value)
+            message = f"`{text}` has no name, so nothing after `with` could use it"
+            findings.add_error("T6", node.value.span, message, f"name it: `{text} as name`")
+        elif column.name in scope.params:
+            span = node.value.span if node.alias is None else node.alias.span
+            message = f"`${column.name}` is a parameter, so it can't name a variable"
+            findings.add_error("Q003", span, message, "a parameter needs no `with`; give a variable another name")
+        value = column.value
+        named.append(replace(column, value=replace(value, fields=()) if isinstance(value, Entity) else value))
+    return tuple(named)
+
+
 def _calls_aggregate(node: ast.Expr) -> bool:
     """Return whether a node calls an aggregate function, by its name alone."""
     # An invalid aggregate counts too: else its error would cause others, in the order keys.
-    calls = (part.function.text for part in walk(node) if isinstance(part, ast.Call))
+    calls = (part.function.text for part in walk(node) if isinstance(part, ast.Call) and part.window is None)
     functions = (FUNCTIONS.get(name) for name in calls)
     return any(function is not None and function.family is FunctionFamily.AGGREGATE for function in functions)
 
@@ -148,6 +217,18 @@ def _check_grouped(projected: Iterable[_BoundProjection], findings: DiagnosticCo
             text = format_expr(foreign)
             message = f"`{text}` in `{print_expr(column.node.value)}` is neither an aggregate nor a group key"
             findings.add_error("T9", column.node.value.span, message, f"return `{text}` as a column of its own")
+
+
+def _check_windows(projected: Iterable[_BoundProjection], findings: DiagnosticCollector) -> None:
+    """Check that no column of a read that groups has a window function."""
+    for column in projected:
+        if column.value is not None and find_windows(column.value):
+            _report_window(column.node.value, findings)
+
+
+def _report_window(node: ast.Expr, findings: DiagnosticCollector) -> None:
+    message = f"`{print_expr(node)}` reads single rows, but this read groups them"
+    findings.add_error("T8", node.span, message, "group in a stage before: `with { … } return { … }`")
 
 
 def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
@@ -179,7 +260,7 @@ def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findin
 class _OrderBinder:
     """Bind the keys of `order`."""
 
-    read: ast.Read
+    read: ast.Read | ast.Stage
     binder: ExprBinder
     is_grouped: bool
     aliases: Mapping[str, _BoundProjection]
@@ -197,6 +278,38 @@ class _OrderBinder:
             return None
         return OrderTerm(value=value, descending=bool(node.descending))
 
+    def bind_having(self, node: ast.Expr) -> Expr | None:
+        """Bind the condition of `having`, which names what the keys of `order` may."""
+        value = self._name_aliases(CallContext.HAVING).bind_predicate(node)
+        return None if value is None or not self._is_available(value, node) else value
+
+    def bind_partition(self, node: ast.Expr) -> Expr | None:
+        """Bind one of the values of `limit … per { … }`."""
+        value = self._name_aliases(CallContext.ORDER).bind_value(node, CallContext.ORDER)
+        if isinstance(value, Entity):
+            # A whole node or edge is compared by its id.
+            value = build_identity(value)
+        if value is None or not self._is_available(value, node):
+            return None
+        if isinstance(value, Nearest | Bm25 | Rrf):
+            self._report("T18", node, "a rank function can't be used in `per`")
+            return None
+        if isinstance(value.type, ShapedType) or not is_scalar(value.type):
+            text = print_expr(node)
+            message = f"`{text}` is {value.type}, which can't be compared, so it can't be used in `per`"
+            self._report("T8", node, message)
+            return None
+        return value
+
+    def _name_aliases(self, place: CallContext) -> ExprBinder:
+        """Return a binder that also resolves the aliases of columns."""
+        names = AliasResolver(self.binder.names, {name: column.value for name, column in self.aliases.items()}, self)
+        return replace(self.binder, names=names, place=place)
+
+    def report_unknown_alias(self, node: ast.BareName) -> None:
+        """Report a bare name that is no alias."""
+        self._report("T6", node, f"there is no alias `{node.name.text}`", self._build_alias_help(node.name.text))
+
     def _report(self, code: str, node: ast.Expr, message: str, help_: str | None = None) -> None:
         self.binder.findings.add_error(code, node.span, message, help_)
 
@@ -205,7 +318,7 @@ class _OrderBinder:
             return self.binder.bind_value(node, CallContext.ORDER)
         column = self.aliases.get(node.name.text)
         if column is None:
-            self._report("T6", node, f"there is no alias `{node.name.text}`", self._build_alias_help(node.name.text))
+            self.report_unknown_alias(node)
             return None
         return column.value
 
@@ -213,6 +326,8 @@ class _OrderBinder:
         # First a property that was written without its variable, then a misspelled alias.
         names = self.binder.names
         if isinstance(names, ReadNameResolver):
+            if names.scope.find(name) is not None:
+                return f"did you mean `${name}`?"
             for variable in names.scope.names:
                 type_ = names.scope.find(variable)
                 if type_ is None or isinstance(type_, BrokenType | ValueVariable):
@@ -234,6 +349,9 @@ class _OrderBinder:
             word, first = ("desc", "smallest") if node.descending else ("asc", "largest")
             message = f"`{name}` can't be ordered `{word}`: the {first} comes first"
             self._report("T18", node.value, message, f"delete `{word}`")
+        elif self.read.per and name == "rrf":
+            help_ = "its lists are those of all rows; order by `nearest` or `bm25`"
+            self._report("T18", node.value, "`rrf` can't be combined with `limit … per`", help_)
         # By the reference of the language, `bm25` alone needs no `limit`.
         if self.read.limit is None and name != "bm25":
             self._report("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` after `order`")
@@ -255,6 +373,9 @@ class _OrderBinder:
     def _is_available(self, value: Expr, node: ast.Expr) -> bool:
         text = print_expr(node)
         aggregates = find_aggregates(value)
+        if self.is_grouped and find_windows(value):
+            _report_window(node, self.binder.findings)
+            return False
         if aggregates and not self.is_grouped:
             message = f"`{text}` is an aggregate, but no column is one"
             self._report("T8", node, message, f"return it as well: `{text} as name`")
@@ -282,19 +403,31 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     return aliases, frozenset(values.union(*(list_identities(v) for v in values if isinstance(v, Entity))))
 
 
-def _build_grouping(values: list[Expr], order: tuple[OrderTerm, ...]) -> Grouping:
+def _build_grouping(values: list[Expr], used: tuple[Expr, ...]) -> Grouping:
     keys = dict.fromkeys(value for value in values if not find_aggregates(value))
-    used = [*values, *(key.value for key in order)]
-    aggregates = dict.fromkeys(aggregate for value in used for aggregate in find_aggregates(value))
+    aggregates = dict.fromkeys(aggregate for value in (*values, *used) for aggregate in find_aggregates(value))
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
 
-def _build_ties(
-    values: list[Expr], is_grouped: bool, read: ast.Read, scope: Scope, appearance: tuple[str, ...]
-) -> tuple[Expr, ...]:
-    # In order of appearance: "Order is total" in the reference of the query language documents it.
-    if not is_grouped and not read.distinct:
-        return build_identities(appearance, scope, read.span)
+def build_row_ties(names: Iterable[str], scope: Scope, origin: Span, inputs: Collection[str] = ()) -> tuple[Expr, ...]:
+    """Return the values that tell the rows of a read apart: the ids of its variables, and values in `inputs`.
+
+    They are in order of appearance: "Order is total" in the reference of the query language documents it. Values of an
+    earlier stage that have no order, such as lists, break no ties.
+    """
+    ties: list[Expr] = []
+    for name in names:
+        type_ = scope.find(name)
+        if name not in inputs or not isinstance(type_, ValueVariable) or isinstance(type_.type, WalkOf):
+            ties += build_identities((name,), scope, origin)
+        elif not isinstance(type_.type, ShapedType) and is_scalar(type_.type):
+            ties.append(ValueRef(variable=name, type=type_.type, nullable=type_.nullable, origin=origin))
+    return tuple(ties)
+
+
+def _build_ties(values: list[Expr], row_ties: tuple[Expr, ...], *, is_merged: bool) -> tuple[Expr, ...]:
+    if not is_merged:
+        return row_ties
     # Group keys decide the aggregates, so these break no ties.
     keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
     return tuple(map(_identify_key, keys))

@@ -129,14 +129,23 @@ class _Lifter:
 
 
 def bind_match(
-    clauses: tuple[ast.Clause, ...], catalog: Catalog, params: Params, findings: DiagnosticCollector
+    clauses: tuple[ast.Clause, ...],
+    catalog: Catalog,
+    params: Params,
+    findings: DiagnosticCollector,
+    outer: Scope | None = None,
+    generated_names: Iterator[str] | None = None,
 ) -> BoundMatch:
-    """Bind a `match` block; all its errors are reported."""
-    drafter = BlockDrafter(catalog, params, findings, _generate_names())
-    return _bind_block(clauses, None, drafter)
+    """Bind a `match` block; all its errors are reported.
+
+    After a stage, `outer` has the variables that the stage names, and `generated_names` go on from those before it.
+    """
+    drafter = BlockDrafter(catalog, params, findings, generated_names or generate_names())
+    return _bind_block(clauses, outer, drafter)
 
 
-def _generate_names() -> Iterator[str]:
+def generate_names() -> Iterator[str]:
+    """Yield names for the variables of one query that have none."""
     return (f"{GENERATED_PREFIX}{number}" for number in count(1))
 
 
@@ -359,7 +368,7 @@ def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: Blo
     """Return the types that the alternatives give to their variables, for the hops outside that lead to these."""
     hints: dict[str, frozenset[str]] = {}
     # Drafted on the side: what is wrong is reported when the alternatives are bound.
-    scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=_generate_names())
+    scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=generate_names())
     for clause in eithers:
         drafts = [scratch.draft(clauses, outer) for clauses in clause.alternatives]
         for variable in find_alternative_variables(clause):
@@ -380,7 +389,7 @@ def _find_element_hints(
     if not any(end.name in names for hop in hops for end in (hop.source, hop.target)):
         return {}
     # Drafted on the side, without the elements: what is wrong is reported when the clauses are bound.
-    scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=_generate_names())
+    scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=generate_names())
     draft = scratch.draft(clauses, outer, known)
     types = {name: type_ for name, type_ in draft.types.items() if name not in names}
     lifter = _Lifter(scratch)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
-from omnigraph.query.bind_calls import ARGUMENT_TYPES
+from omnigraph.query.bind_aggregates import ARGUMENT_TYPES
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_output import bind_count, build_identities
 from omnigraph.query.expr import (

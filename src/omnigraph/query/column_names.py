@@ -21,6 +21,8 @@ def build_column_name(node: ast.Expr) -> str:
         case ast.Call():
             arguments = [build_column_name(argument) for argument in node.arguments]
             arguments += [f"{option.text}={build_column_name(value)}" for option, value in node.options]
+            if node.where is not None or node.order or node.limit is not None or node.window is not None:
+                return print_expr(node).replace("$", "")
             return f"{node.function.text}({'distinct ' if node.distinct else ''}{', '.join(arguments)})"
         case _:
             return print_expr(node).replace("$", "")

@@ -24,6 +24,7 @@ from omnigraph.query.logical_plan import (
     Pattern,
     PatternBlock,
     ReadQuery,
+    UnionSource,
     ValueBlock,
     get_patterns,
 )
@@ -88,22 +89,42 @@ def _explain_read(query: ReadQuery) -> Iterator[str]:
     yield from _indent(_explain_clauses(query))
 
 
-def _explain_clauses(query: ReadQuery) -> Iterator[str]:
-    yield "match"
-    yield from _indent(_explain_pattern(query.pattern))
-    yield from explain_output(query)
+def _explain_clauses(query: ReadQuery, *, is_stage: bool = False) -> Iterator[str]:
+    for title, source in title_sources(query):
+        yield title
+        yield from _indent(_explain_clauses(source, is_stage=isinstance(query.source, ReadQuery)))
+    # A union has no pattern of its own.
+    if not isinstance(query.source, UnionSource):
+        yield "match"
+        yield from _indent(_explain_pattern(query.pattern))
+    yield from explain_output(query, is_stage=is_stage)
 
 
-def explain_output(query: ReadQuery) -> Iterator[str]:
+def title_sources(query: ReadQuery) -> Iterator[tuple[str, ReadQuery]]:
+    """Yield the reads that a read starts from, each with the line that introduces it."""
+    if isinstance(query.source, UnionSource):
+        for index, read in enumerate(query.source.reads):
+            is_kept = index > 0 and query.source.keeps_equal[index - 1]
+            title = "rows of" if index == 0 else "union"
+            yield "union all" if is_kept else title, read
+    elif query.source is not None:
+        yield "for each row of", query.source
+
+
+def explain_output(query: ReadQuery, *, is_stage: bool = False) -> Iterator[str]:
     """Yield the lines about the output: grouping, columns, order, limit and offset."""
     if query.grouping is not None:
         keys = ", ".join(map(format_expr, query.grouping.keys))
         yield f"group by {keys}" if keys else "group all rows into one"
-    yield "return distinct" if query.distinct else "return"
+    word = "with" if is_stage else "return"
+    yield f"{word} distinct" if query.distinct else word
     yield from _indent(map(_format_column, query.output))
+    if query.having is not None:
+        yield f"having {format_expr(query.having)}"
     yield from _explain_order(query)
     if query.limit is not None:
-        yield f"limit {_format_count(query.limit)}"
+        per = f" per {', '.join(map(format_expr, query.per))}" if query.per else ""
+        yield f"limit {_format_count(query.limit)}{per}"
     if query.offset is not None:
         yield f"offset {_format_count(query.offset)}"
 
@@ -143,7 +164,7 @@ def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
     counts = [count for count in (query.limit, query.offset) if count is not None]
     if query.limit is None:
         return
-    best = _format_sum(counts)
+    best = f"{_format_sum(counts)} of each group" if query.per else _format_sum(counts)
     if isinstance(rank, Rrf):
         # Each list is longer than the result, see `logical_plan.RRF_LIMIT_FACTOR`.
         list_size = _format_sum(counts, minimum=RRF_MIN_ROWS, factor=RRF_LIMIT_FACTOR)

@@ -10,25 +10,34 @@ from enum import Enum
 from typing import TypeAlias
 
 from omnigraph.lang.source import Span
+from omnigraph.query.aggregates import Aggregate, AggregateFunction, OrderTerm, Window, WindowFunction, is_foldable
 from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
 from omnigraph.query.literal_check import is_value_of
+from omnigraph.query.plan_checks import require
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.search_values import Distance, Snippet
 from omnigraph.schema.catalog import Value
-from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_scalar, is_text
+from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_text
 
 # The types belong to the expressions: a caller needs only this module.
 __all__ = [
+    "Aggregate",
+    "AggregateFunction",
     "ArrayOf",
     "Distance",
     "EdgeRef",
     "EntityType",
     "ExprType",
     "NodeRef",
+    "OrderTerm",
     "RecordOf",
     "ShapedType",
     "Snippet",
     "WalkOf",
+    "Window",
+    "WindowFunction",
+    "is_foldable",
+    "require",
 ]
 
 
@@ -45,16 +54,6 @@ class Parameter:
     nullable: bool = False
     # Excluded from equality here and in all nodes below: two expressions at different positions can be equal.
     origin: Span = field(compare=False, repr=False)
-
-
-def require(condition: bool, problem: str) -> None:
-    """Check a condition of a plan node, so that a rewrite rule that builds an invalid node fails immediately.
-
-    Raises:
-        ValueError: It does not hold.
-    """
-    if not condition:
-        raise ValueError(problem)
 
 
 class _NonNullExpr:
@@ -578,59 +577,6 @@ class Rrf(_ScoreExpr, _NonNullExpr):
         require(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
 
 
-# --- aggregates ----------------------------------------------------------------------------------
-
-
-class AggregateFunction(Enum):
-    """An aggregate function; the value is its name."""
-
-    COUNT = "count"
-    SUM = "sum"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
-    """An aggregate: `count(*)` has no argument and counts rows, `count(e)` non-null values."""
-
-    fold: AggregateFunction
-    argument: "Expr | None" = None
-    distinct: bool = False
-    origin: Span = field(compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        require(
-            not self.distinct or (self.fold is AggregateFunction.COUNT and self.argument is not None),
-            "`distinct` needs `count` of a value",
-        )
-        # Only `count(*)` has no argument.
-        if self.argument is None:
-            require(self.fold is AggregateFunction.COUNT, f"`{self.fold.value}` needs an argument")
-        else:
-            argument = _require_value_type(self.argument)
-            require(is_foldable(self.fold, argument, distinct=self.distinct), f"`{self.fold.value}` of {argument}")
-
-    @property
-    def type(self) -> ValueType:
-        """I64 for counts and sums of integers, F64 for sums of floats and averages, else the argument's type."""
-        if self.fold is AggregateFunction.COUNT or self.argument is None:
-            return Scalar.I64
-        if self.fold is AggregateFunction.AVG:
-            return Scalar.F64
-        argument = _require_value_type(self.argument)
-        # Sums of all integer types are I64; the executor reports an overflow.
-        if self.fold is AggregateFunction.SUM:
-            return Scalar.I64 if isinstance(argument, Scalar) and argument.is_integer else Scalar.F64
-        return argument
-
-    @property
-    def nullable(self) -> bool:
-        """Whether it can be null: all but counts are, over no rows."""
-        return self.fold is not AggregateFunction.COUNT
-
-
 # Values that are known before a row is read.
 Input: TypeAlias = Const | ParamRef
 Rank: TypeAlias = Nearest | Bm25 | Rrf
@@ -652,6 +598,7 @@ Expr: TypeAlias = (
     | Distance
     | Snippet
     | Aggregate
+    | Window
 )
 
 
@@ -672,18 +619,6 @@ def is_whole(value: Input, *, at_least: int) -> bool:
         # In Python, True and False are ints.
         return isinstance(value.value, int) and not isinstance(value.value, bool) and value.value >= at_least
     return isinstance(value.type, Scalar) and value.type.is_integer and not value.nullable
-
-
-def is_foldable(fold: AggregateFunction, type_: ExprType, *, distinct: bool = False) -> bool:
-    """Return whether an aggregate function accepts values of a type."""
-    if isinstance(type_, ShapedType):
-        return fold is AggregateFunction.COUNT and not distinct
-    # Any value can be counted; distinct values are compared, and only scalars compare.
-    if fold is AggregateFunction.COUNT:
-        return is_scalar(type_) or not distinct
-    if fold in (AggregateFunction.SUM, AggregateFunction.AVG):
-        return isinstance(type_, Scalar) and type_.is_numeric
-    return is_scalar(type_)
 
 
 def _require_value_type(expr: Expr) -> ValueType:

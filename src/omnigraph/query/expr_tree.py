@@ -24,6 +24,7 @@ from omnigraph.query.expr import (
     Not,
     Now,
     Or,
+    OrderTerm,
     ParamRef,
     Prop,
     Rank,
@@ -34,6 +35,7 @@ from omnigraph.query.expr import (
     StartsWith,
     TextMatch,
     ValueRef,
+    Window,
 )
 
 
@@ -65,7 +67,7 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def _list_arguments(
-    expr: Computed | Case | RecordExpr | FieldRef | Rank | Distance | Snippet | Aggregate,
+    expr: Computed | Case | RecordExpr | FieldRef | Rank | Distance | Snippet | Aggregate | Window,
 ) -> tuple[Expr, ...]:
     match expr:
         case Computed():
@@ -82,8 +84,8 @@ def _list_arguments(
             return (expr.left, expr.right)
         case Rrf():
             return (expr.first, expr.second, expr.k)
-        case Aggregate():
-            return () if expr.argument is None else (expr.argument,)
+        case Aggregate() | Window():
+            return expr.children
         case _:
             assert_never(expr)
 
@@ -109,7 +111,9 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
         case And() | Or():
             return replace(expr, terms=tuple(change(term) for term in expr.terms))
         case Aggregate():
-            return expr if expr.argument is None else replace(expr, argument=change(expr.argument))
+            return _map_aggregate(expr, change)
+        case Window():
+            return _map_window(expr, change)
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
         case Distance():
@@ -123,6 +127,31 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return replace(expr, branches=branches, otherwise=change(expr.otherwise))
         case _:
             return expr
+
+
+def _map_aggregate(expr: Aggregate, change: Callable[[Expr], Expr]) -> Aggregate:
+    return replace(
+        expr,
+        argument=None if expr.argument is None else change(expr.argument),
+        where=None if expr.where is None else change(expr.where),
+        order=_map_order(expr.order, change),
+        ties=tuple(map(change, expr.ties)),
+    )
+
+
+def _map_window(expr: Window, change: Callable[[Expr], Expr]) -> Window:
+    return replace(
+        expr,
+        aggregate=None if expr.aggregate is None else _map_aggregate(expr.aggregate, change),
+        argument=None if expr.argument is None else change(expr.argument),
+        per=tuple(map(change, expr.per)),
+        order=_map_order(expr.order, change),
+        ties=tuple(map(change, expr.ties)),
+    )
+
+
+def _map_order(order: tuple[OrderTerm, ...], change: Callable[[Expr], Expr]) -> tuple[OrderTerm, ...]:
+    return tuple(replace(term, value=change(term.value)) for term in order)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -169,6 +198,11 @@ def find_aggregates(expr: Expr) -> tuple[Aggregate, ...]:
     return tuple(dict.fromkeys(part for part in walk(expr) if isinstance(part, Aggregate)))
 
 
+def find_windows(expr: Expr) -> tuple[Window, ...]:
+    """Return the window functions in an expression, without duplicates, in order."""
+    return tuple(dict.fromkeys(part for part in walk(expr) if isinstance(part, Window)))
+
+
 def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
     """Return the first value of a row in an expression that is no part of a `known` expression; None if there is none.
 
@@ -180,7 +214,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
         if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
             continue
         children = list_children(part)
-        if not children or isinstance(part, Entity | Aggregate | Nearest | Bm25 | Rrf | TextMatch | Snippet):
+        if not children or isinstance(part, Entity | Aggregate | Window | Nearest | Bm25 | Rrf | TextMatch | Snippet):
             return part
         stack.extend(reversed(children))
     return None

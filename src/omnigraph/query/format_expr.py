@@ -1,5 +1,6 @@
 """Format bound expressions in the syntax of the query language, for plans and messages."""
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from omnigraph.query.expr import (
@@ -25,6 +26,7 @@ from omnigraph.query.expr import (
     Not,
     Now,
     Or,
+    OrderTerm,
     ParamRef,
     Prop,
     Rank,
@@ -36,6 +38,7 @@ from omnigraph.query.expr import (
     TextMatch,
     ValueRef,
     WalkOf,
+    Window,
 )
 from omnigraph.query.expr_types import ROW, WALK_KEY
 from omnigraph.query.logical_plan import POSITION_PREFIX
@@ -69,8 +72,9 @@ def format_expr(expr: Expr) -> str:
         case Entity() | ValueRef():
             return f"${expr.variable}"
         case Aggregate():
-            inside = "*" if expr.argument is None else format_expr(expr.argument)
-            return f"{expr.fold.value}({'distinct ' if expr.distinct else ''}{inside})"
+            return _format_aggregate(expr)
+        case Window():
+            return _format_window(expr)
         case Nearest() | Bm25() | Rrf() | TextMatch() | Distance() | Snippet():
             return _format_search(expr)
         case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
@@ -115,6 +119,40 @@ def _format_composed(expr: Computed | RecordExpr | FieldRef | Case) -> str:
             return f"case {{ {', '.join([*branches, f'else => {format_expr(expr.otherwise)}'])} }}"
         case _:
             assert_never(expr)
+
+
+def _format_aggregate(expr: Aggregate) -> str:
+    inside = "*" if expr.argument is None else format_expr(expr.argument)
+    inside = f"distinct {inside}" if expr.distinct else inside
+    if expr.fraction is not None:
+        inside += f", {format_expr(expr.fraction)}"
+    if expr.where is not None:
+        inside += f" where {format_expr(expr.where)}"
+    # What breaks the ties is left out: no query writes it.
+    if expr.order:
+        inside += f" order {{ {format_order(expr.order)} }}"
+    if expr.limit is not None:
+        inside += f" limit {format_expr(expr.limit)}"
+    return f"{expr.fold.value}({inside})"
+
+
+def _format_window(expr: Window) -> str:
+    if expr.aggregate is not None:
+        call = _format_aggregate(expr.aggregate)
+    else:
+        function = "" if expr.function is None else expr.function.value
+        call = f"{function}({'' if expr.argument is None else format_expr(expr.argument)})"
+    parts = []
+    if expr.per:
+        parts.append(f"per {{ {', '.join(map(format_expr, expr.per))} }}")
+    if expr.order:
+        parts.append(f"order {{ {format_order(expr.order)} }}")
+    return f"{call} over {{ {' '.join(parts)} }}" if parts else f"{call} over {{ }}"
+
+
+def format_order(order: Iterable[OrderTerm]) -> str:
+    """Format sort keys as `order` lists them; ascending ones are not marked."""
+    return ", ".join(f"{format_expr(term.value)}{' desc' if term.descending else ''}" for term in order)
 
 
 def _format_field(expr: FieldRef) -> str:

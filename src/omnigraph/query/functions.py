@@ -16,6 +16,7 @@ class FunctionFamily(Enum):
 
     VALUE = "a value"
     AGGREGATE = "an aggregate"
+    WINDOW = "a window function"
     SEARCH = "a predicate"
     RANK = "a rank function"
     PASSAGE = "a passage of a text"
@@ -30,6 +31,7 @@ class CallContext(Enum):
     OPERAND = "in a predicate"
     OUTPUT = "in `return`"
     ORDER = "in `order`"
+    HAVING = "in `having`"
     AGGREGATE = "inside an aggregate"
     STORED = "as a value"
 
@@ -39,7 +41,7 @@ _FOREIGN_HELP = {
     "exists": "a property that is set is `$p.age is not null`, and a block that matches `exists { $p knows $q }`",
 }
 
-_RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER})
+_RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER, CallContext.HAVING})
 _VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
 
 
@@ -61,12 +63,25 @@ class Function:
     options: tuple[str, ...] = ()
 
 
-def _build_aggregate(name: str, usage: str) -> Function:
+def _build_aggregate(name: str, usage: str, args: int = 1) -> Function:
     return Function(
         name=name,
         family=FunctionFamily.AGGREGATE,
-        min_args=1,
-        max_args=1,
+        min_args=args,
+        max_args=args,
+        contexts=_RESULT_CONTEXTS,
+        usage=usage,
+        misplaced_code="T8",
+        misused_code="T8",
+    )
+
+
+def _build_window(name: str, usage: str, args: int) -> Function:
+    return Function(
+        name=name,
+        family=FunctionFamily.WINDOW,
+        min_args=args,
+        max_args=args,
         contexts=_RESULT_CONTEXTS,
         usage=usage,
         misplaced_code="T8",
@@ -118,6 +133,18 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
     _build_aggregate("avg", "`avg($v.property)`"),
     _build_aggregate("min", "`min($v.property)`"),
     _build_aggregate("max", "`max($v.property)`"),
+    _build_aggregate("stddev", "`stddev($v.property)`"),
+    _build_aggregate("variance", "`variance($v.property)`"),
+    _build_aggregate("median", "`median($v.property)`"),
+    _build_aggregate("percentile", "`percentile($v.property, 0.95)`", args=2),
+    _build_aggregate("product", "`product($v.property)`"),
+    _build_aggregate("any", "`any($v.property > 3)`"),
+    _build_aggregate("all", "`all($v.property > 3)`"),
+    _build_aggregate("collect", "`collect($v.property)` or `collect(distinct $v.property)`"),
+    _build_window("row_number", "`row_number() over { order { $v.property } }`", 0),
+    _build_window("rank", "`rank() over { order { $v.property } }`", 0),
+    _build_window("lag", "`lag($v.property) over { order { $v.property } }`", 1),
+    _build_window("lead", "`lead($v.property) over { order { $v.property } }`", 1),
     _build_search("search", 2, "`search($v.property, text)`", "T19"),
     _build_search("match_text", 2, "`match_text($v.property, text)`", "T19"),
     _build_search("fuzzy", 3, "`fuzzy($v.property, text)` or `fuzzy($v.property, text, edits)`", "T20"),
@@ -216,7 +243,9 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
                     message,
                     "count in a block, `count { $p knows $q } > 3`, or after `return`: `having { count(*) > 3 }`",
                 )
-            return message, "use an aggregate in `return` or `order`, and not inside another one"
+            return message, "use an aggregate in `return`, `having` or `order`, and not inside another one"
+        case FunctionFamily.WINDOW:
+            return message, "use a window function in `return` or `order`, and not inside an aggregate"
         case FunctionFamily.PASSAGE:
             return message, "return it as a column"
         case FunctionFamily.RANK:
@@ -235,8 +264,10 @@ def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | 
         noun = "argument" if expected == "1" else "arguments"
         span = call.arguments[0].span if expected == "0" else call.span
         return span, f"`{function.name}` takes {'no' if expected == '0' else expected} {noun}, not {count}", help_
-    if call.distinct and function.name != "count":
-        return call.span, f"`distinct` can be used in `count`, not in `{function.name}`", help_
+    if call.distinct and function.name not in ("count", "collect"):
+        return call.span, f"`distinct` can be used in `count` and `collect`, not in `{function.name}`", help_
+    if problem := _find_misused_parts(call, function):
+        return call.span, problem, help_
     for option, _ in call.options:
         if option.text not in function.options:
             options_help = f"its option is {join_words(function.options)}: {help_}" if function.options else help_
@@ -245,4 +276,20 @@ def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | 
     if len(call.options) > 1 or (call.options and count == function.max_args):
         option, _ = call.options[-1]
         return option.span, f"`{option.text}` of `{function.name}` is given twice", help_
+    return None
+
+
+def _find_misused_parts(call: ast.Call, function: Function) -> str | None:
+    """Return what is wrong with the filter, order, limit or window of a call; None if nothing is."""
+    is_aggregate = function.family is FunctionFamily.AGGREGATE
+    if call.where is not None and not is_aggregate:
+        return f"`where` filters the rows of an aggregate, and `{function.name}` is {function.family.value}"
+    if (call.order or call.limit is not None) and function.name != "collect":
+        return f"`order` and `limit` can be used in `collect`, not in `{function.name}`"
+    if call.order and call.distinct:
+        return "`collect(distinct …)` is ascending, so it has no `order`"
+    if call.window is not None and not (is_aggregate or function.family is FunctionFamily.WINDOW):
+        return f"`over` needs an aggregate or a window function, and `{function.name}` is {function.family.value}"
+    if call.window is None and function.family is FunctionFamily.WINDOW:
+        return f"`{function.name}` needs a window: `over {{ … }}`"
     return None

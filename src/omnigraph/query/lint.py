@@ -27,7 +27,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
 from omnigraph.query.expr_types import ROW
-from omnigraph.query.logical_plan import Pattern, ReadQuery, get_bound_types, get_patterns
+from omnigraph.query.logical_plan import Pattern, ReadQuery, get_bound_types, get_patterns, iter_stages
 from omnigraph.query.mutation_plan import (
     BoundQuery,
     Delete,
@@ -60,11 +60,30 @@ def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog
         warnings.extend(_find_glued_signs(query))
     for plan in bound:
         if isinstance(plan, ReadQuery):
-            warnings.extend(_find_cross_products(plan.pattern, ()))
+            for stage in iter_stages(plan):
+                warnings.extend(_find_cross_products(stage.pattern, _list_joined(stage)))
         else:
             warnings.extend(_find_unapplied_defaults(plan, catalog))
         warnings.extend(_find_unindexed(plan, catalog))
     return sort_diagnostics(warnings)
+
+
+def _list_reads(query: ast.Query) -> tuple[ast.Read | ast.Stage, ...]:
+    """Return the reads of a query with their stages, in source order; none for a mutation."""
+    if isinstance(query.body, tuple):
+        return ()
+    reads = query.body.reads if isinstance(query.body, ast.Union) else (query.body,)
+    return tuple(part for read in reads for part in read.parts)
+
+
+def _list_joined(stage: ReadQuery) -> tuple[str, ...]:
+    """Return the variables from an earlier stage that a pattern should be connected with.
+
+    A stage without a group key is one row: what it is paired with stays as it is.
+    """
+    source = stage.source
+    is_single = isinstance(source, ReadQuery) and source.grouping is not None and not source.grouping.keys
+    return () if is_single else tuple(each.variable for each in stage.inputs)
 
 
 # --- L201 ----------------------------------------------------------------------------------------
@@ -171,7 +190,9 @@ def _find_unindexed(plan: BoundQuery, catalog: Catalog) -> Iterator[Diagnostic]:
     """
     match plan:
         case ReadQuery():
-            yield from _find_unindexed_in_pattern(plan.pattern, {}, catalog)
+            for stage in iter_stages(plan):
+                inputs: dict[str, ExprType] = {each.variable: each.type for each in stage.inputs}
+                yield from _find_unindexed_in_pattern(stage.pattern, inputs, catalog)
         case MutationQuery():
             for statement in plan.statements:
                 if isinstance(statement, DriveMatch):
@@ -267,9 +288,10 @@ def _has_index(declared: AnyType, name: str) -> bool:
 
 
 def _find_null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
-    if isinstance(query.body, ast.Read):
-        yield from _find_null_in_clauses(query.body.clauses)
-        return
+    for read in _list_reads(query):
+        yield from _find_null_in_clauses(read.clauses)
+        if read.having is not None:
+            yield from _find_null_in_predicate(read.having)
     for statement in _list_statements(query):
         if isinstance(statement, ast.Update | ast.Delete):
             yield from _find_null_in_predicate(statement.where)
@@ -324,9 +346,8 @@ def _is_null(expr: ast.Expr) -> bool:
 
 def _find_glued_signs(query: ast.Query) -> Iterator[Diagnostic]:
     """Find `$p.age -1` among the columns of a read, which looks like two columns and subtracts."""
-    if not isinstance(query.body, ast.Read):
-        return
-    parts = (part for projection in query.body.projections for part in walk(projection.value))
+    projections = (projection for read in _list_reads(query) for projection in read.projections)
+    parts = (part for projection in projections for part in walk(projection.value))
     for part in parts:
         if not isinstance(part, ast.Arithmetic) or part.op is not ast.ArithmeticOp.SUBTRACT:
             continue

@@ -1,5 +1,7 @@
 """The logical plan of a read: a pattern, and the output that is computed from its matches.
 
+A read may start from the rows of another one, its source: an earlier stage, or a union of reads.
+
 A pattern is a set of variables, hops and filters, not a tree of operators, because the order of clauses has no meaning;
 the physical planner chooses the join order by cost. The plan is self-contained: names of types, typed expressions,
 directions of the stored edges. Nodes are validated when they are built, so a rule that breaks the plan fails
@@ -27,19 +29,26 @@ from omnigraph.query.expr import (
     IsNull,
     Nearest,
     NodeRef,
+    OrderTerm,
     Parameter,
     ParamRef,
     Rank,
     RecordsParam,
+    Rrf,
+    Window,
     is_predicate,
     is_whole,
     require,
 )
-from omnigraph.query.expr_tree import find_foreign, find_properties, find_variables, walk
+from omnigraph.query.expr_tree import find_foreign, find_variables, walk
 from omnigraph.query.expr_types import ROW
+from omnigraph.query.stage_plan import StageVariable, UnionSource, iter_stages, list_sources, map_source
 from omnigraph.query.union_types import list_identities
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
+
+# Sort keys and stages belong to the plan of a read: a caller needs only this module.
+__all__ = ["OrderTerm", "StageVariable", "UnionSource", "iter_stages", "list_sources", "map_source"]
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
@@ -489,19 +498,11 @@ class Grouping:
 
     def __post_init__(self) -> None:
         require(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
-        arguments = (aggregate.argument for aggregate in self.aggregates if aggregate.argument is not None)
-        is_nested = any(isinstance(part, Aggregate) for argument in arguments for part in walk(argument))
+        arguments = (argument for aggregate in self.aggregates for argument in aggregate.children)
+        is_nested = any(isinstance(part, Aggregate | Window) for argument in arguments for part in walk(argument))
         require(not is_nested, "an aggregate inside an aggregate")
         require(len(set(self.keys)) == len(self.keys), "a group key is repeated")
         require(len(set(self.aggregates)) == len(self.aggregates), "an aggregate is repeated")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderTerm:
-    """A sort key; null is the smallest value: first ascending, last descending."""
-
-    value: Expr
-    descending: bool = False
 
 
 Count: TypeAlias = int | ParamRef
@@ -516,6 +517,10 @@ RRF_LIMIT_FACTOR = 4
 class ReadQuery:
     """The logical plan of a read.
 
+    With a `source`, the pattern is matched for each of its rows, whose columns are the variables in `inputs`; rows of a
+    source may be equal. `having` keeps rows or groups before all that follows. With `per`, `limit` and `offset` count
+    the rows of each combination of these values.
+
     If `is_ordered`, rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties`
     ascending, which makes the order total (see "Order is total" in the reference of the query language); else their
     order is unspecified. With `grouping` or `distinct`, order and ties consist of expressions of the grouping or the
@@ -524,21 +529,26 @@ class ReadQuery:
 
     name: str
     params: tuple[Parameter, ...] = ()
+    source: "ReadQuery | UnionSource | None" = None
+    inputs: tuple[StageVariable, ...] = ()
     pattern: Pattern
     output: tuple[OutputColumn, ...]
     grouping: Grouping | None = None
+    having: Expr | None = None
     distinct: bool = False
     rank: Rank | None = None
     order: tuple[OrderTerm, ...] = ()
     ties: tuple[Expr, ...] = ()
     limit: Count | None = None
+    per: tuple[Expr, ...] = ()
     offset: Count | None = None
     description: str | None = None
     instruction: str | None = None
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_pattern(self.pattern, {})
+        self._check_source()
+        check_pattern(self.pattern, {each.variable: each.type for each in self.inputs})
         names = [column.name for column in self.output]
         require(bool(names) and len(set(names)) == len(names), "column names must be unique")
         self._check_uses()
@@ -547,6 +557,8 @@ class ReadQuery:
         else:
             used = (part for expr in self.results for part in walk(expr))
             require(not any(isinstance(part, Aggregate) for part in used), "an aggregate without grouping")
+        require(self.having is None or is_predicate(self.having), "`having` is a predicate")
+        require(not self.per or self.limit is not None, "`per` belongs to a limit")
         if self.distinct and self.grouping is None:
             # Rows with equal columns are merged, so no other expression has one value per row.
             columns = _add_identities(column.value for column in self.output)
@@ -554,6 +566,7 @@ class ReadQuery:
             require(all(part is None for part in foreign), "with `distinct`, only columns can be sort keys")
         if self.rank is not None:
             require(self.grouping is None and not self.distinct, "a rank can't be combined with aggregates or distinct")
+            require(not (self.per and isinstance(self.rank, Rrf)), "the lists of `rrf` are those of all rows")
         for count in (self.limit, self.offset):
             if isinstance(count, ParamRef):
                 require(is_whole(count, at_least=0), "limit and offset are whole numbers")
@@ -567,12 +580,28 @@ class ReadQuery:
 
     @property
     def results(self) -> tuple[Expr, ...]:
-        """All expressions evaluated after pattern matching: output, rank, order, ties."""
+        """All expressions evaluated after pattern matching: output, having, rank, order, ties, per."""
+        having: tuple[Expr, ...] = () if self.having is None else (self.having,)
         rank: tuple[Expr, ...] = () if self.rank is None else (self.rank,)
-        return (*(c.value for c in self.output), *rank, *(k.value for k in self.order), *self.ties)
+        return (*(c.value for c in self.output), *having, *rank, *(k.value for k in self.order), *self.ties, *self.per)
+
+    @property
+    def types(self) -> dict[str, ExprType]:
+        """The types of all variables: those of the source, then those of the pattern."""
+        types: dict[str, ExprType] = {each.variable: each.type for each in self.inputs}
+        types.update(self.pattern.types)
+        return types
+
+    def _check_source(self) -> None:
+        if self.source is None:
+            require(not self.inputs, "variables without a source")
+            return
+        first = self.source if isinstance(self.source, ReadQuery) else self.source.reads[0]
+        columns = [column.name for column in first.output]
+        require(columns == [each.variable for each in self.inputs], "the inputs are the columns of the source")
 
     def _check_uses(self) -> None:
-        bound = self.pattern.types
+        bound = self.types
         for expr in self.results:
             _check_variables(expr, bound)
         declared = {param.name: param for param in self.params}
@@ -621,15 +650,6 @@ def iter_predicates(pattern: Pattern) -> Iterator[Expr]:
             yield from iter_predicates(inner)
 
 
-def prune_columns(query: ReadQuery) -> ReadQuery:
-    """Return the query with `columns` of every variable set to the properties that are read, sorted by name."""
-    exprs = list(query.results)
-    if query.grouping is not None:
-        exprs += [*query.grouping.keys, *query.grouping.aggregates]
-    read = {prop for expr in exprs for prop in find_properties(expr)}
-    return replace(query, pattern=_prune_pattern_columns(query.pattern, read))
-
-
 def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None:
     """Check that the variables of a pattern are bound exactly once and that hops fit the types of their ends.
 
@@ -644,7 +664,7 @@ def check_pattern(pattern: Pattern, outer_types: Mapping[str, ExprType]) -> None
     count = len(pattern.nodes) + edge_variables + walk_variables + in_blocks
     require(len(types) == count, "a variable is bound twice")
     require(not types.keys() & outer_types.keys(), "a variable of an outer block is bound again")
-    bound = {**outer_types, **types}
+    bound: dict[str, ExprType] = {**outer_types, **types}
     for hop in pattern.hops:
         require(bound.get(hop.source) == hop.source_ref, f"{hop.source} is not a {hop.source_type}")
         require(bound.get(hop.target) == hop.target_ref, f"{hop.target} is not a {hop.target_type}")
@@ -678,52 +698,3 @@ def _check_variables(expr: Expr, bound: Mapping[str, ExprType]) -> None:
 def build_identity(entity: Entity) -> Identity:
     """Return the id of a whole node or edge, by which it is compared."""
     return Identity(variable=entity.variable, nullable=entity.nullable, origin=entity.origin)
-
-
-def _find_read_columns(pattern: Pattern) -> set[tuple[str, str]]:
-    """Return the (variable, property) pairs that the filters of a pattern and of its blocks read.
-
-    The own variables of an inner block are left out.
-    """
-    exprs = [
-        *pattern.filters,
-        *(f for n in pattern.nodes for f in n.filters),
-        *(f for h in pattern.hops for f in h.filters),
-    ]
-    columns = {pair for expr in exprs for pair in find_properties(expr)}
-    for block in pattern.blocks:
-        own = {pair for expr in get_block_exprs(block) for pair in find_properties(expr)}
-        for inner in get_patterns(block):
-            # Two sibling blocks may bind different variables of the same name.
-            reads = own | _find_read_columns(inner)
-            columns |= {(variable, name) for variable, name in reads if variable not in inner.types}
-    return columns
-
-
-def _prune_hop(hop: Hop, columns: tuple[str, ...]) -> Hop:
-    derived = hop.derived
-    if derived is not None:
-        derived = replace(derived, pattern=_prune_pattern_columns(derived.pattern, set()))
-    return replace(hop, columns=columns, derived=derived)
-
-
-def _prune_pattern_columns(pattern: Pattern, read: set[tuple[str, str]]) -> Pattern:
-    columns: dict[str | None, list[str]] = {}
-    all_reads = read | _find_read_columns(pattern)
-    # Sorted, because the order of a set of strings differs between processes.
-    for variable, name in sorted(all_reads):
-        columns.setdefault(variable, []).append(name)
-
-    def prune_block(block: PatternBlock) -> PatternBlock:
-        own = {pair for expr in get_block_exprs(block) for pair in find_properties(expr)}
-        # What the outside reads of the variables that a block binds is read where they are bound.
-        shown = get_bound_types(block)
-        own |= {(variable, name) for variable, name in all_reads if variable in shown}
-        return map_patterns(block, lambda inner: _prune_pattern_columns(inner, own))
-
-    return replace(
-        pattern,
-        nodes=tuple(replace(node, columns=tuple(columns.get(node.variable, ()))) for node in pattern.nodes),
-        hops=tuple(_prune_hop(hop, tuple(columns.get(hop.edge_variable, ()))) for hop in pattern.hops),
-        blocks=tuple(map(prune_block, pattern.blocks)),
-    )

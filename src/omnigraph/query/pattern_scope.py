@@ -128,6 +128,11 @@ class BlockDrafter:
             help_ = "its ends are the variables of its hop; its nodes are `nodes($w)`"
             self.findings.add_error("T6", variable.span, message, help_.replace("$w", f"${variable.name}"))
             return self._add_clash(bound)
+        if isinstance(outer_type, ValueVariable) and not isinstance(outer_type.type, NodeRef):
+            message = f"`${variable.name}` is a value of type {outer_type.type}, not a node"
+            help_ = "compare a property with it, or use another variable"
+            self.findings.add_error("T5", variable.span, message, help_)
+            return self._add_clash(bound)
         if variable.name in bound.edges or isinstance(outer_type, EdgeRef):
             help_ = "give the node variable another name; the ends of an edge are `@src` and `@dst`"
             self.findings.add_error("Q003", variable.span, f"`${variable.name}` is an edge variable, not a node", help_)

@@ -194,6 +194,8 @@ class Scope:
     hidden: frozenset[str] = frozenset()
     outer: "Scope | None" = None
     optional: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
+    """Names that were bound before a `with` that does not name them."""
     lifter: BlockLifter | None = None
     lets: frozenset[str] = frozenset()
     elements: frozenset[str] = frozenset()
@@ -204,6 +206,10 @@ class Scope:
         if name in self.variables:
             return self.variables[name]
         return None if self.outer is None else self.outer.find(name)
+
+    def is_dropped(self, name: str) -> bool:
+        """Return whether a name was bound before a stage that does not name it."""
+        return name in self.dropped or (self.outer is not None and self.outer.is_dropped(name))
 
     def is_let(self, name: str) -> bool:
         """Return whether a name is an abbreviation of this or an outer block."""
@@ -347,9 +353,12 @@ class ReadNameResolver:
     def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.hidden:
             return "it is bound only inside a block, and is not visible outside it"
+        if self.scope.is_dropped(name):
+            return f"`with` ends the variables that it does not name: write `with {{ ${name}, … }}`"
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
-        return closest or f"declare it as a parameter (`${name}: Type`), or bind it in `match` (`${name}: Type`)"
+        declared = f"declare it as a parameter (`query q(${name}: Type) {{ … }}`)"
+        return closest or f"{declared}, or bind it in `match` (`${name}: Type`)"
 
 
 def build_position_name(variable: str) -> str:

@@ -20,8 +20,9 @@ from omnigraph.engine.operators.multiplicity import check_multiplicity
 from omnigraph.engine.output.aggregate import group
 from omnigraph.engine.output.distinct import group_rows, merge_equal_rows, read_columns
 from omnigraph.engine.output.projection import Frame, Rows, build_frame
-from omnigraph.engine.output.sort import build_sort_keys, sort_rows
-from omnigraph.query.expr import Expr
+from omnigraph.engine.output.row_selection import filter_having, select_page
+from omnigraph.engine.output.sort import build_sort_keys
+from omnigraph.query.expr import Const, Expr, Now, ParamRef
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import Grouping, ReadQuery
 
@@ -62,8 +63,8 @@ class AggregateSink:
         self._has_multiplicity = has_multiplicity
         self.next_chunk_rows = chunk_rows
         self.rows_received = 0
-        arguments = [aggregate.argument for aggregate in grouping.aggregates if aggregate.argument is not None]
-        self._exprs: list[Expr] = [*grouping.keys, *arguments]
+        arguments = dict.fromkeys(argument for aggregate in grouping.aggregates for argument in aggregate.children)
+        self._exprs: list[Expr] = [*grouping.keys, *(argument for argument in arguments if not _is_constant(argument))]
         # Without a variable, all rows have equal values: `max(1)` needs one of them, unless they are to be counted.
         self._is_one_row_enough = not has_multiplicity and not any(map(find_variables, self._exprs))
         self._chunks: list[Bindings] = []
@@ -207,6 +208,7 @@ class AggregateSink:
         multiplicity = check_multiplicity(matches.multiplicity) if self._has_multiplicity else None
         counted = Bindings(matches.columns, matches.size, multiplicity)
         new_groups = group(build_frame(self._query, counted, self._context), self._grouping)
+        new_groups = filter_having(new_groups, self._query)
         budget.release(nbytes + bindings_nbytes(matches))
         self._chunks = []
         self._size = 0
@@ -215,10 +217,14 @@ class AggregateSink:
         groups = new_groups if old_groups is None else _concat_groups([old_groups, new_groups])
         if self._row_limit is not None and self._row_limit < groups.size:
             # All of these groups are complete: only the first `row_limit` of them can be in the result.
-            groups = groups.take(sort_rows(groups, build_sort_keys(self._query), self._row_limit))
+            groups = groups.take(select_page(groups, self._query, build_sort_keys(self._query), 0, self._row_limit))
         budget.claim(_measure_frame(groups), f"{groups.size:,} groups")
         budget.release(0 if old_groups is None else _measure_frame(old_groups))
         self._groups = groups
+
+
+def _is_constant(expr: Expr) -> bool:
+    return isinstance(expr, Const | ParamRef | Now)
 
 
 def _expect_distinct(stride: int) -> float:

@@ -172,20 +172,10 @@ def sum_floats(
     groups: Ints, count: int, values: Floats, multiplicity: Ints | None, budget: Budget | None = None
 ) -> ExactSums:
     """Sum finite floats by group; a row counts `multiplicity` times."""
-    exponents = np.frexp(values)[1][values != 0]
-    first, last = (int(exponents.min()), int(exponents.max())) if len(exponents) else (0, 0)
-    lowest, highest = first - _MANTISSA_BITS, (last - first) // _DIGIT_BITS
+    lowest, highest = _find_digit_range(values)
 
     def split(rows: slice) -> tuple[list[Ints], Ints]:
-        fraction, exponent = np.frexp(values[rows])
-        mantissa = np.ldexp(fraction, _MANTISSA_BITS).astype(np.int64)
-        shift = np.where(mantissa == 0, 0, exponent.astype(np.int64) - _MANTISSA_BITS - lowest)
-        offset = shift & np.int64(_DIGIT_BITS - 1)
-        magnitude, sign = np.abs(mantissa), np.sign(mantissa)
-        # 53 bits shifted by up to 31 are at most 84: three digits.
-        low = (magnitude & _MASK) << offset
-        middle = ((magnitude >> _DIGIT_BITS) << offset) + (low >> _DIGIT_BITS)
-        return [(low & _MASK) * sign, (middle & _MASK) * sign, (middle >> _DIGIT_BITS) * sign], shift // _DIGIT_BITS
+        return _split_floats(values[rows], lowest)
 
     # Numbers of very different magnitudes need many digits: a billionth and a billion three, at worst sixty-seven.
     nbytes = (highest + 4) * count * 3 * 8
@@ -195,6 +185,59 @@ def sum_floats(
     if budget is not None:
         budget.release(nbytes)
     return sums
+
+
+def accumulate_whole(values: Ints | NDArray[np.uint64], starts: Ints) -> ExactSums:
+    """Return for each row the exact sum of the whole numbers from its start up to it.
+
+    `starts` is the number of the first row that counts for each row; it never decreases.
+    """
+    dtype = values.dtype.type
+    digits = np.stack(((values & dtype(_MASK)).astype(np.int64), (values >> dtype(_DIGIT_BITS)).astype(np.int64)))
+    return ExactSums(_propagate_carries(_accumulate(digits, starts)), 0)
+
+
+def accumulate_floats(values: Floats, starts: Ints, budget: Budget) -> ExactSums:
+    """Return for each row the exact sum of the finite floats from its start up to it; see `accumulate_whole`."""
+    lowest, highest = _find_digit_range(values)
+    # The digits of every row, their sums, and those without the rows before the start.
+    nbytes = (highest + 3) * len(values) * 3 * 8
+    budget.claim(nbytes, f"running sums of {len(values):,} rows")
+    parts, places = _split_floats(values, lowest)
+    digits = np.zeros((highest + 3, len(values)), np.int64)
+    columns = np.arange(len(values))
+    for index, part in enumerate(parts):
+        digits[places + index, columns] += part
+    sums = ExactSums(_propagate_carries(_accumulate(digits, starts)), lowest)
+    budget.release(nbytes)
+    return sums
+
+
+def _accumulate(digits: Ints, starts: Ints) -> Ints:
+    # Digits of 32 bits: up to 2^31 rows of them add up in 64.
+    sums = np.cumsum(digits, axis=1)
+    before = np.concatenate((np.zeros((digits.shape[0], 1), np.int64), sums), axis=1)
+    return np.asarray(sums - before[:, starts], np.int64)
+
+
+def _find_digit_range(values: Floats) -> tuple[int, int]:
+    """Return the exponent of the lowest digit that floats have, and the largest place of a float's lowest digit."""
+    exponents = np.frexp(values)[1][values != 0]
+    first, last = (int(exponents.min()), int(exponents.max())) if len(exponents) else (0, 0)
+    return first - _MANTISSA_BITS, (last - first) // _DIGIT_BITS
+
+
+def _split_floats(values: Floats, lowest: int) -> tuple[list[Ints], Ints]:
+    """Return three digits of each float, and the place of the lowest of them."""
+    fraction, exponent = np.frexp(values)
+    mantissa = np.ldexp(fraction, _MANTISSA_BITS).astype(np.int64)
+    shift = np.where(mantissa == 0, 0, exponent.astype(np.int64) - _MANTISSA_BITS - lowest)
+    offset = shift & np.int64(_DIGIT_BITS - 1)
+    magnitude, sign = np.abs(mantissa), np.sign(mantissa)
+    # 53 bits shifted by up to 31 are at most 84: three digits.
+    low = (magnitude & _MASK) << offset
+    middle = ((magnitude >> _DIGIT_BITS) << offset) + (low >> _DIGIT_BITS)
+    return [(low & _MASK) * sign, (middle & _MASK) * sign, (middle >> _DIGIT_BITS) * sign], shift // _DIGIT_BITS
 
 
 def _sum_digits(

@@ -40,6 +40,7 @@ from omnigraph.query.expr import (
     ShapedType,
     TextMatch,
     ValueRef,
+    Window,
 )
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
@@ -63,7 +64,8 @@ class Frame:
     types: Mapping[str, str]
     """The type of each variable."""
     context: ExecutionContext
-    aggregates: Mapping[Aggregate, pa.Array] = field(default_factory=dict)
+    aggregates: Mapping[Aggregate | Window, pa.Array] = field(default_factory=dict)
+    """The values of aggregates, or of window functions, which have one in every row."""
     scores: Mapping[Rank, "ScoreColumn"] = field(default_factory=dict)
     """Scores that were already computed, by rank."""
     is_merged: bool = False
@@ -140,12 +142,12 @@ class Frame:
             case ValueRef():
                 at = self.get_positions(expr.variable, rows)
                 return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
-            case Aggregate():
+            case Aggregate() | Window():
                 values = self.aggregates[expr]
                 return values if rows is None else values.take(build_array(rows))
             case _:
                 log = OverflowLog()
-                values = concat_chunks(evaluate_over(expr, _FrameValues(self, rows), self.context.inputs, log))
+                values = concat_chunks(evaluate_over(expr, FrameValues(self, rows), self.context.inputs, log))
                 log.check()
                 type_ = to_stored_type(expr.type)
                 return values if values.type == type_ else values.cast(type_)
@@ -156,7 +158,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class _FrameValues:
+class FrameValues:
     """The values that a calculation reads in the rows of a frame."""
 
     frame: Frame
@@ -164,20 +166,25 @@ class _FrameValues:
 
     @property
     def size(self) -> int:
+        """The number of rows."""
         return self.frame.size if self.rows is None else len(self.rows)
 
     def read_column(self, expr: VariableValue) -> Column:
+        """Return the values of a property, id or value variable."""
         if isinstance(expr, ValueRef):
             return self.frame.evaluate_stored(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
 
     def read_positions(self, variable: str) -> Column:
+        """Return the positions of a variable's rows; null where it has none."""
         return mask_missing(self.frame.get_positions(variable, self.rows))
 
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
+        """Return the values of a column at positions of a type's table; null where there is no position."""
         return self.frame.context.take_at(type_name, column, at)
 
     def read_search_value(self, expr: SearchValue) -> Column:
+        """Return a distance or a passage."""
         frame, rows = self.frame, np.arange(self.frame.size) if self.rows is None else self.rows
         columns = {name: frame.get_positions(name, rows) for name in find_variables(expr)}
 
@@ -187,6 +194,7 @@ class _FrameValues:
         return evaluate_search_value(expr, columns, frame.types, len(rows), frame.context, evaluate)
 
     def compare(self, expr: Compare) -> Column | None:
+        """Compare two variables of the same type by their positions, or return None for any other comparison."""
         match expr:
             case Compare(
                 op=Op.EQ | Op.NE, left=Identity(part=MetaColumn.ID) as left, right=Identity(part=MetaColumn.ID) as right
@@ -194,18 +202,22 @@ class _FrameValues:
                 # Nodes of a union may have equal ids, and are different if their types are.
                 first, second = (self.frame.get_positions(side.variable, self.rows) for side in (left, right))
                 is_same = first == second if expr.op is Op.EQ else first != second
+                if not (left.nullable or right.nullable):
+                    return build_array(is_same)
                 # A missing row has no id, so the comparison is unknown.
                 return pa.array(is_same, pa.bool_(), mask=(first < 0) | (second < 0))
             case _:
                 return None
 
     def match_text(self, expr: TextMatch) -> Column:
+        """Return the result of a text search."""
         variable = expr.prop.variable
         at = self.frame.get_positions(variable, self.rows)
         return evaluate_text_match(self.frame.context, expr, self.frame.types[variable], at)
 
-    def read_result(self, expr: Aggregate | Rank) -> Column:
-        if isinstance(expr, Aggregate):
+    def read_result(self, expr: Aggregate | Window | Rank) -> Column:
+        """Return an aggregate, a window function's value, or a score."""
+        if isinstance(expr, Aggregate | Window):
             return self.frame.evaluate_stored(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
 
@@ -240,7 +252,7 @@ class ScoreColumn:
 
 def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext) -> Frame:
     """Build the frame of a query's matches."""
-    return Frame(bindings, {name: get_type_name(type_) for name, type_ in query.pattern.types.items()}, context)
+    return Frame(bindings, {name: get_type_name(type_) for name, type_ in query.types.items()}, context)
 
 
 def find_ranked_variable(rank: Rank) -> str:

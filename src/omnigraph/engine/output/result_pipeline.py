@@ -19,13 +19,16 @@ from omnigraph.engine.output.projection import (
     find_ranked_variable,
     project,
 )
-from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_rows
+from omnigraph.engine.output.row_selection import filter_having, select_page
+from omnigraph.engine.output.sort import SortKey, build_sort_keys
 from omnigraph.engine.output.sort_keys import to_ordered_ints
+from omnigraph.engine.output.windows import add_windows
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.ranking import rank_rows, score_rows
 from omnigraph.engine.search.search_arguments import reserve
-from omnigraph.query.expr import Nearest, Rank, Rrf
+from omnigraph.query.expr import Expr, Nearest, Rank, Rrf
+from omnigraph.query.expr_tree import find_windows, walk
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.params import ParameterError, ParameterProblem
 
@@ -78,14 +81,21 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
         frame = matches
     first, last = resolve_row_range(query, context.inputs)
     rank: SortKey | None = None
-    if any(isinstance(column.value, Rrf) for column in query.output):
+    if any(isinstance(part, Rrf) for expr in _list_conditions(query) for part in walk(expr)):
         frame = _add_fused_scores(frame, query, first, last)
+    frame = add_windows(frame, list(dict.fromkeys(w for expr in query.results for w in find_windows(expr))))
+    if query.grouping is None:
+        frame = filter_having(frame, query)
     if query.rank is not None:
-        frame, rank = _rank(frame, query.rank, last)
+        if query.rank in frame.scores:
+            # A condition on the score needs all rows: they are scored already, and none was left out.
+            rank = SortKey(query.rank, descending=True)
+        else:
+            frame, rank = _rank(frame, query.rank, None if query.per else last)
     if query.grouping is not None and isinstance(matches, Bindings):
         columns = len(query.grouping.keys) + len(query.grouping.aggregates) + _WORK_COLUMNS
         with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"grouping {frame.size:,} rows"):
-            frame = group(frame, query.grouping)
+            frame = filter_having(group(frame, query.grouping), query)
     elif query.distinct:
         columns = len(query.output) + _WORK_COLUMNS
         with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"comparing {frame.size:,} rows"):
@@ -135,8 +145,7 @@ def _expand_multiplicity(query: ReadQuery, bindings: Bindings, budget: Budget) -
 def _sort_and_limit(frame: Frame, query: ReadQuery, rank: SortKey | None, first: int, last: int | None) -> Frame:
     keys = build_sort_keys(query, rank)
     with reserve(frame.context.budget, frame.size * _BYTES_PER_VALUE * 4, f"sorting {frame.size:,} rows"):
-        rows = sort_rows(frame, keys, last)
-        return frame.take(rows[first:last])
+        return frame.take(select_page(frame, query, keys, first, last))
 
 
 def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
@@ -159,11 +168,14 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
 
 
 def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | None) -> Frame:
-    """Add the scores of every `rrf` in the output: they depend on all candidates, also on those that LIMIT drops."""
+    """Add the scores of every `rrf` in the output or a condition: they depend on all candidates, also on dropped ones.
+
+    A rank that only orders the rows is computed later, for the first of them.
+    """
     scores = dict(frame.scores)
-    for column in query.output:
-        rank = column.value
-        if isinstance(rank, Rrf) and rank != query.rank:
+    conditions = () if query.having is None else tuple(walk(query.having))
+    for rank in dict.fromkeys(part for expr in _list_conditions(query) for part in walk(expr)):
+        if isinstance(rank, Rrf) and (rank != query.rank or rank in conditions):
             variable = find_ranked_variable(rank)
             every = frame.get_positions(variable)
             at = _find_distinct(every[every >= 0], frame.context.budget.check)
@@ -171,6 +183,12 @@ def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | No
             values = score_rows(frame.context, rank, frame.types[variable], at, candidates=at, top=top)
             scores[rank] = ScoreColumn(at, np.asarray(values))
     return replace(frame, scores=scores)
+
+
+def _list_conditions(query: ReadQuery) -> tuple[Expr, ...]:
+    """Return the output and the conditions: a score in them is a value and not only an order."""
+    having = () if query.having is None else (query.having,)
+    return (*(column.value for column in query.output), *having)
 
 
 def _find_distinct(positions: NDArray[np.int64], check: Check) -> NDArray[np.int64]:

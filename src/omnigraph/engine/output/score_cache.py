@@ -27,7 +27,7 @@ class ScoreCache:
         self._rank = rank
         self._context = context
         self.variable = find_ranked_variable(rank)
-        self._type = get_type_name(query.pattern.types[self.variable])
+        self._type = get_type_name(query.types[self.variable])
         self._is_scored: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._has_score: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._values: NDArray[np.float64] = np.zeros(0, np.float64)

@@ -16,10 +16,11 @@ from omnigraph.engine.operators.chunking import concat_bindings, empty_bindings
 from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.output.distinct import select_distinct
 from omnigraph.engine.output.projection import Rows, build_frame
+from omnigraph.engine.output.row_selection import filter_having, select_page
 from omnigraph.engine.output.score_cache import ScoreCache
-from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_rows, sort_runs
-from omnigraph.query.expr import Bm25, Nearest, Rrf
-from omnigraph.query.expr_tree import find_variables
+from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_runs
+from omnigraph.query.expr import Bm25, Nearest, Rrf, Window
+from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.query.logical_plan import ReadQuery
 
 # A small first chunk lets a small LIMIT stop early; each later chunk is twice as large. Two hops over 2 million edges,
@@ -53,11 +54,14 @@ class TopKSink:
         # Without a variable in the output, all matches have equal values: `return distinct { 1 }` needs one of them.
         self._is_one_row_enough = query.distinct and not any(map(find_variables, self._output))
         self._is_pruning = False
+        self._is_filtering = False
         self._sort_keys: tuple[SortKey, ...] = ()
         self._scores: ScoreCache | None = None
-        if any(isinstance(expr, Rrf) for expr in query.results):
-            # Reciprocal rank fusion scores a row by its rank among all rows: none may go before all have arrived.
+        if any(isinstance(part, Rrf | Window) for expr in query.results for part in walk(expr)):
+            # Rank fusion scores a row by its rank among all rows, and a window reads other rows: none may go before
+            # all have arrived.
             return
+        self._is_filtering = query.having is not None
         if isinstance(query.rank, Nearest | Bm25) and row_limit is not None:
             self._scores = ScoreCache(query, query.rank, context)
             rank = SortKey(query.rank, descending=isinstance(query.rank, Bm25))
@@ -66,7 +70,8 @@ class TopKSink:
         elif query.rank is None and query.is_ordered and row_limit is not None:
             self._sort_keys = tuple(build_sort_keys(query))
             self._is_pruning = True
-            self.next_chunk_rows = min(chunk_rows, max(FIRST_CHUNK_ROWS, 2 * row_limit))
+            if not query.per:
+                self.next_chunk_rows = min(chunk_rows, max(FIRST_CHUNK_ROWS, 2 * row_limit))
         elif query.distinct:
             self._is_pruning = True
 
@@ -79,6 +84,8 @@ class TopKSink:
             scored = self._scores.select_scored(chunk)
             self._context.budget.release(bindings_nbytes(chunk) - bindings_nbytes(scored))
             chunk = scored
+        if self._is_filtering and chunk.size:
+            chunk = self._filter(chunk)
         if not chunk.size:
             return
         self._chunks.append(chunk)
@@ -97,6 +104,12 @@ class TopKSink:
             if self._is_pruning:
                 self._prune_matches()
         return self._chunks[0] if self._chunks else empty_bindings(has_multiplicity=False)
+
+    def _filter(self, chunk: Bindings) -> Bindings:
+        """Return the rows of a chunk that pass `having`, which comes before all pruning."""
+        passing = filter_having(build_frame(self._query, chunk, self._context), self._query).bindings
+        self._context.budget.release(bindings_nbytes(chunk) - bindings_nbytes(passing))
+        return passing
 
     def _concat_chunks(self) -> None:
         budget = self._context.budget
@@ -138,7 +151,7 @@ class TopKSink:
         else:
             matches = self._scores.select_scored(matches)
             frame = self._scores.build_frame(matches)
-        return matches.take(sort_rows(frame, keys, self._row_limit))
+        return matches.take(select_page(frame, self._query, keys, 0, self._row_limit))
 
     # --- the order of chunks ----------------------------------------------------------------------------
 
@@ -167,6 +180,9 @@ class TopKSink:
         """
         if self._query.distinct or self._row_limit is None or side.size <= self._row_limit:
             return side
+        if self._query.per or self._is_filtering:
+            # Rows that a group already has enough of, or that are dropped, take no place in the result.
+            return side
         bound = side.columns.keys()
         keys = [key for key in self._sort_keys if key.expr is not None and set(find_variables(key.expr)) <= bound]
         if not keys:
@@ -175,7 +191,8 @@ class TopKSink:
 
     def _find_leading_keys(self, bound: Collection[str]) -> tuple[SortKey, ...]:
         """Return the longest prefix of the sort keys that depends on the variables in `bound` alone."""
-        if not bound:
+        # The first rows of a group may arrive last, so no order of the chunks lets the sink stop early.
+        if not bound or self._query.per:
             return ()
         count = 0
         for key in self._sort_keys:
@@ -204,7 +221,12 @@ class TopKSink:
 
         Chunks must arrive in the order of the leading keys, and the last run of equal keys must be complete.
         """
-        if self._row_limit is None or not self._sort_keys or self.rows_received - since < self._row_limit:
+        if (
+            self._row_limit is None
+            or not self._sort_keys
+            or self._query.per
+            or self.rows_received - since < self._row_limit
+        ):
             return False
         if not self._query.distinct:
             return True

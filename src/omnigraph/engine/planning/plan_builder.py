@@ -1,6 +1,6 @@
 """Build the steps of a plan: track bound variables, expected rows, and predicates that are not applied yet."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import count
@@ -53,11 +53,17 @@ class PlanContext:
     `leading_variable` decides first about the order of rows if only some of them are requested.
     """
 
-    def __init__(self, costs: CostModel, outputs: tuple[Expr, ...], leading_variable: str | None = None) -> None:
+    def __init__(
+        self,
+        costs: CostModel,
+        outputs: tuple[Expr, ...],
+        leading_variable: str | None = None,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
         self.costs = costs
         self.outputs = outputs
         self.leading_variable = leading_variable
-        self._numbers = count(1)
+        self._numbers = count(1) if numbers is None else numbers
         # Plans the edges that a named pattern stands for; set by the planner, which plans patterns.
         self.plan_derived: Callable[[DerivedEdge], DerivedSteps] | None = None
 
@@ -253,6 +259,9 @@ class PlanBuilder:
     def merge_rows(self, left: Iterable[Hop] = ()) -> None:
         """Merge rows that are equal in all values read later, before a hop or join, if that pays off."""
         if self.semantics is MatchSemantics.EVERY or SEED in self.needed or self.rows < MIN_MERGED_ROWS:
+            return
+        if VALUE_TYPE in dict(self.get_types(self.find_live_variables())).values():
+            # How many values a stage or block yields is not known, and lists of them can't be compared.
             return
         values = self._find_later_reads(left)
         combinations = 1.0

@@ -4,7 +4,8 @@ Greedy, by cost, and deterministic: equal costs are decided by the order of appe
 samples of columns that the query reads as well.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import TypeAlias, assert_never
 
 from omnigraph.engine.execution_context import ExecutionContext
@@ -33,7 +34,6 @@ from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredic
 from omnigraph.engine.predicate_eval import find_shared_type
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import (
-    AggregateFunction,
     Compare,
     Expr,
     FieldRef,
@@ -43,7 +43,7 @@ from omnigraph.query.expr import (
     ShapedType,
     ValueRef,
 )
-from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_tree import find_variables, find_windows
 from omnigraph.query.logical_plan import (
     DerivedEdge,
     Each,
@@ -55,6 +55,7 @@ from omnigraph.query.logical_plan import (
     PatternBlock,
     ReadQuery,
     ValueBlock,
+    list_sources,
 )
 from omnigraph.query.rules.empty_pattern import is_empty
 from omnigraph.schema.types import Scalar
@@ -68,20 +69,40 @@ MAX_ORDERED_LIMIT = 10_000
 
 
 def plan_read(query: ReadQuery, execution: ExecutionContext) -> PhysicalPlan:
-    """Plan the pattern of a read; how the output is computed from its matches is not part of the plan."""
+    """Plan the pattern of a read, and of those that it starts from.
+
+    How the output is computed from the matches is not part of the plan.
+    """
+    return _plan_stage(query, CostModel(execution), count(1))
+
+
+def _plan_stage(query: ReadQuery, costs: CostModel, numbers: Iterator[int]) -> PhysicalPlan:
+    """Plan a read after its sources; `numbers` are those of the steps, which are unique in the whole plan."""
+    sources = tuple(_plan_stage(source, costs, numbers) for source in list_sources(query))
     semantics, exprs = _analyze_output(query)
     read = {variable for expr in exprs for variable in find_variables(expr)}
-    needed = tuple(variable for variable in query.pattern.types if variable in read)
+    needed = tuple(variable for variable in query.types if variable in read)
     has_multiplicity = semantics is MatchSemantics.COUNT
+    context = PlanContext(costs, exprs, _find_leading_variable(query), numbers)
     if is_empty(query.pattern):
-        return PhysicalPlan(steps=(Nothing(number=1),), variables=needed, has_multiplicity=has_multiplicity)
-    context = PlanContext(CostModel(execution), exprs, _find_leading_variable(query))
+        steps: tuple[Step, ...] = (Nothing(number=context.next_number()),)
+        return PhysicalPlan(steps=steps, variables=needed, has_multiplicity=has_multiplicity, sources=sources)
+    # The variables of the source are bound already, like the outer variables of a `not` block.
+    outer = {each.variable: get_type_name(each.type) for each in query.inputs}
+    rows = sum(plan.expected_rows for plan in sources) if sources else 1.0
     context.plan_derived = lambda derived: _plan_derived(derived, context)
-    steps = _PatternPlanner(context, query.pattern, {}, needed=needed, semantics=semantics).build_steps()
+    planner = _PatternPlanner(context, query.pattern, outer, needed=needed, semantics=semantics, rows=rows)
+    steps = planner.build_steps()
     # It refers to the context itself, and the cycle would keep alive what was read for the plan.
     context.plan_derived = None
+    expected = steps[-1].rows if steps else rows
     return PhysicalPlan(
-        steps=steps, variables=needed, has_multiplicity=has_multiplicity, warnings=_build_warnings(steps)
+        steps=steps,
+        variables=needed,
+        has_multiplicity=has_multiplicity,
+        warnings=_build_warnings(steps),
+        sources=sources,
+        expected_rows=_estimate_output(query, expected),
     )
 
 
@@ -94,26 +115,34 @@ def _plan_derived(derived: DerivedEdge, context: PlanContext) -> DerivedSteps:
     return DerivedSteps(steps=planner.build_steps(), source=ends[0], target=ends[1])
 
 
+def _estimate_output(query: ReadQuery, rows: float) -> float:
+    """Estimate how many rows a stage hands on: a literal limit is certain, how many rows a group has is not."""
+    if query.grouping is not None and not query.grouping.keys:
+        rows = 1.0
+    # A parameter's value must not change the plan: see the plan cache.
+    return min(rows, float(query.limit)) if isinstance(query.limit, int) and not query.per else rows
+
+
 def _analyze_output(query: ReadQuery) -> tuple[MatchSemantics, tuple[Expr, ...]]:
     """Return what the output needs of the matches, and the expressions that it reads."""
     if query.grouping is not None:
         aggregates = query.grouping.aggregates
         # Sums, averages and counts depend on the number of equal matches; other aggregates only on their existence.
-        has_count = any(
-            aggregate.fold in (AggregateFunction.SUM, AggregateFunction.AVG)
-            or (aggregate.fold is AggregateFunction.COUNT and not aggregate.distinct)
-            for aggregate in aggregates
-        )
+        has_count = any(aggregate.counts_rows for aggregate in aggregates)
         return MatchSemantics.COUNT if has_count else MatchSemantics.EXISTS, (*query.grouping.keys, *aggregates)
     outputs = tuple(column.value for column in query.output)
+    if any(find_windows(expr) for expr in query.results):
+        # A window reads all matches, also those that `distinct` merges afterwards.
+        return MatchSemantics.EVERY, query.results
     if query.distinct:
         return MatchSemantics.EXISTS, outputs
-    return MatchSemantics.EVERY, query.results if query.is_ordered else outputs
+    having = () if query.having is None else (query.having,)
+    return MatchSemantics.EVERY, query.results if query.is_ordered else (*outputs, *having)
 
 
 def _find_leading_variable(query: ReadQuery) -> str | None:
     """Return the variable that decides first about the order of rows, if a small limit makes that useful."""
-    if query.limit is None or query.grouping is not None or query.rank is not None:
+    if query.limit is None or query.per or query.grouping is not None or query.rank is not None:
         return None
     if isinstance(query.limit, int) and query.limit > MAX_ORDERED_LIMIT:
         return None

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from omnigraph.query.logical_plan import Pattern, ReadQuery, prune_columns
+from omnigraph.query.column_pruning import prune_columns
+from omnigraph.query.logical_plan import Pattern, ReadQuery, map_source
 from omnigraph.query.mutation_plan import (
     BoundQuery,
     Delete,
@@ -43,11 +44,13 @@ def rewrite(query: BoundQuery) -> BoundQuery:
 
 
 def rewrite_read(query: ReadQuery) -> ReadQuery:
-    """Rewrite a read; see `rewrite`."""
+    """Rewrite a read and those that it starts from; see `rewrite`."""
+    query = map_source(query, rewrite_read)
     pattern = query.pattern
     for rule in PATTERN_RULES:
         pattern = rule(pattern)
     # Pruned last: a filter that a rule has removed needs no columns.
+    # `having` stays as it is: its aggregates are found among those of the grouping by equality.
     return prune_columns(replace(query, pattern=pattern))
 
 
