@@ -22,7 +22,7 @@ from omnigraph.query.expr import EdgeRef, Expr, ExprType, Identity, IsNull, Node
 from omnigraph.query.functions import CallContext
 from omnigraph.query.logical_plan import (
     GENERATED_PREFIX,
-    Either,
+    EitherBlock,
     Exists,
     NodeBinding,
     OptionalMatch,
@@ -337,7 +337,7 @@ def _bind_optional(
 
 def _bind_either(
     clause: ast.Either, scope: Scope, drafter: BlockDrafter, types: Mapping[str, VariableType]
-) -> tuple[Scope, Either | None]:
+) -> tuple[Scope, EitherBlock | None]:
     """Bind the alternatives of an `either`; the scope that is returned has the variables that all of them bind."""
     names = [variable.name for variable in find_alternative_variables(clause) if scope.find(variable.name) is None]
     known = {
@@ -361,7 +361,7 @@ def _bind_either(
     alternatives = tuple(pattern for pattern in patterns if pattern is not None)
     if drafter.findings or len(alternatives) < len(patterns):
         return wider, None
-    return wider, Either(shared=shared, alternatives=alternatives, variables=variables, origin=clause.span)
+    return wider, EitherBlock(shared=shared, alternatives=alternatives, variables=variables, origin=clause.span)
 
 
 def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: BlockDrafter) -> Hints:

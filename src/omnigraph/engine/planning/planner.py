@@ -46,8 +46,8 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_variables, find_windows
 from omnigraph.query.logical_plan import (
     DerivedEdge,
-    Each,
-    Either,
+    EachBlock,
+    EitherBlock,
     Exists,
     Hop,
     OptionalMatch,
@@ -340,11 +340,11 @@ class _PatternPlanner:
                 return self._plan_test(block, rows)
             case OptionalMatch():
                 return self._plan_optional(block, rows, binds)
-            case Either():
+            case EitherBlock():
                 return self._plan_either(block, rows, binds)
             case ValueBlock():
                 return self._plan_value(block, rows)
-            case Each():
+            case EachBlock():
                 return self._plan_each(block, rows, binds)
             case _:
                 assert_never(block)
@@ -364,7 +364,7 @@ class _PatternPlanner:
         shared = self._get_shared(block)
         return LeftJoin(number=number, shared=shared, steps=steps, binds=bound, rows=paired, fan_out=fan_out)
 
-    def _plan_either(self, block: Either, rows: float, binds: frozenset[str]) -> UnionJoin:
+    def _plan_either(self, block: EitherBlock, rows: float, binds: frozenset[str]) -> UnionJoin:
         number = self._context.next_number()
         bound = tuple(each.variable for each in block.variables if each.variable in binds)
         # All variables tell matches apart, so they are compared even if nothing reads them, unless one match is enough.
@@ -404,7 +404,7 @@ class _PatternPlanner:
             rows=rows,
         )
 
-    def _plan_each(self, block: Each, rows: float, binds: frozenset[str]) -> Unnest:
+    def _plan_each(self, block: EachBlock, rows: float, binds: frozenset[str]) -> Unnest:
         fan_out = self._context.costs.estimate_elements(block.value)
         return Unnest(
             number=self._context.next_number(),
