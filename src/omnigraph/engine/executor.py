@@ -19,6 +19,7 @@ from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, 
 from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import JoinMatches, build_product, join, match_keys, semi_join
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
+from omnigraph.engine.operators.union_edges import convert_columns
 from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
@@ -372,6 +373,9 @@ class _Executor:
     def _union_join(self, step: UnionJoin, bindings: Bindings) -> Bindings:
         seeds = build_seeds(bindings, (name for name, _ in step.shared))
         parts = [self.run_steps(steps, seeds.bindings, has_multiplicity=False) for steps in step.alternatives]
+        if any(step.conversions):
+            converted = zip(parts, step.conversions, strict=True)
+            parts = [convert_columns(part, conversions, self.context) for part, conversions in converted]
         matches = unite_matches(parts, step.variables, self.context.budget)
         joined = join_matches(bindings, seeds, matches, step.binds, self.context.budget, is_outer=False)
         self.context.budget.release(sum(map(bindings_nbytes, parts)))
