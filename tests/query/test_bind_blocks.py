@@ -4,6 +4,7 @@ import pytest
 
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import Aggregate, Entity, Identity, IsNull, NodeRef, Not, Or, Prop, ValueRef
+from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.logical_plan import (
     Either,
     Exists,
@@ -12,7 +13,6 @@ from omnigraph.query.logical_plan import (
     ReadQuery,
     SharedVariable,
     ValueBlock,
-    prune_columns,
 )
 from omnigraph.query.rules import rewrite_read
 from omnigraph.schema.types import ListOf, Scalar

@@ -96,7 +96,7 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     The children of a search or rank and the fields of an object are unchanged: their classes are fixed.
     """
     match expr:
-        case Compare():
+        case Compare() | Distance():
             return replace(expr, left=change(expr.left), right=change(expr.right))
         case In():
             return replace(expr, element=change(expr.element), collection=change(expr.collection))
@@ -116,8 +116,6 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return _map_window(expr, change)
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
-        case Distance():
-            return replace(expr, left=change(expr.left), right=change(expr.right))
         case RecordExpr():
             return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
         case FieldRef():

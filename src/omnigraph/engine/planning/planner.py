@@ -322,29 +322,15 @@ class _PatternPlanner:
 
     def _find_equality(self, component: list[str]) -> "_JoinCondition | None":
         """Return a predicate that equi-joins a component with what is bound, its bound side first."""
-        return self._find_join_condition(component, lambda expr: expr.op is Op.EQ and _is_joinable(expr))
+        return _find_join_condition(self._builder, component, lambda expr: expr.op is Op.EQ and _is_joinable(expr))
 
     def _find_range(self, component: list[str], rows: float) -> "_JoinCondition | None":
         """Return a predicate for a range join, if both sides have so many rows that sorting one pays off."""
         if rows < MIN_RANGE_JOIN_ROWS:
             return None
-        return self._find_join_condition(
-            component, lambda expr: expr.op in _RANGE_OPS and _is_joinable(expr) and _is_ordered(expr)
+        return _find_join_condition(
+            self._builder, component, lambda expr: expr.op in _RANGE_OPS and _is_joinable(expr) and _is_ordered(expr)
         )
-
-    def _find_join_condition(self, component: list[str], accepts: Callable[[Compare], bool]) -> "_JoinCondition | None":
-        members = set(component)
-        bound = self._builder.bound.keys()
-        for predicate in self._builder.pending.join_predicates:
-            expr = predicate.expr
-            if not isinstance(expr, Compare) or not accepts(expr):
-                continue
-            left, right = set(find_variables(expr.left)), set(find_variables(expr.right))
-            if left <= bound and right <= members:
-                return predicate, expr.left, expr.op, expr.right
-            if right <= bound and left <= members:
-                return predicate, expr.right, expr.op.mirrored, expr.left
-        return None
 
     # --- blocks -----------------------------------------------------------------------------------------
 
@@ -487,6 +473,23 @@ def _find_block_semantics(block: ValueBlock) -> MatchSemantics:
 # The predicate, and its bound side, operator and other side.
 _JoinCondition: TypeAlias = tuple[JoinPredicate, Expr, Op, Expr]
 _RANGE_OPS = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
+
+
+def _find_join_condition(
+    builder: PlanBuilder, component: list[str], accepts: Callable[[Compare], bool]
+) -> _JoinCondition | None:
+    members = set(component)
+    bound = builder.bound.keys()
+    for predicate in builder.pending.join_predicates:
+        expr = predicate.expr
+        if not isinstance(expr, Compare) or not accepts(expr):
+            continue
+        left, right = set(find_variables(expr.left)), set(find_variables(expr.right))
+        if left <= bound and right <= members:
+            return predicate, expr.left, expr.op, expr.right
+        if right <= bound and left <= members:
+            return predicate, expr.right, expr.op.mirrored, expr.left
+    return None
 
 
 def _is_ordered(expr: Compare) -> bool:
