@@ -3,6 +3,7 @@
 import pytest
 
 from omnigraph.lang.query_ast import BlockKind
+from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.expr import Aggregate, Entity, Identity, IsNull, NodeRef, Not, Or, Prop, ValueRef
 from omnigraph.query.logical_plan import (
     EitherBlock,
@@ -12,7 +13,6 @@ from omnigraph.query.logical_plan import (
     ReadQuery,
     SharedVariable,
     ValueBlock,
-    prune_columns,
 )
 from omnigraph.query.rules import rewrite_read
 from omnigraph.schema.types import ListOf, Scalar
