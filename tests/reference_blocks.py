@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import Aggregate, Expr, ParamRef
 from omnigraph.query.logical_plan import EachBlock, EitherBlock, Exists, OptionalMatch, Pattern, ValueBlock
+from reference_unions import widened
 from reference_values import elements
 
 Match: TypeAlias = Mapping[str, Any]
@@ -82,8 +83,12 @@ def _choose(reader: Reader, block: EitherBlock, row: Match) -> list[dict[str, An
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for pattern in block.alternatives:
         for match in reader.matches(pattern, row):
-            shown = {each.variable: match[each.variable] for each in block.variables}
-            found[tuple(record["@id"] for record in shown.values())] = shown
+            types = pattern.types
+            shown = {
+                each.variable: widened(match[each.variable], types[each.variable], each.type)
+                for each in block.variables
+            }
+            found[tuple((record.get("@type"), record["@id"]) for record in shown.values())] = shown
     return list(found.values())
 
 

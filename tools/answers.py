@@ -1,9 +1,10 @@
-"""Run the queries of the reference pages that show a result, and update the results in the pages.
+"""Run the queries of the pages that show a result, and update the results in the pages.
 
 The ```` ```jsonl ```` block of a page has the data of a small graph; its schema is the page's first ```` ```pg ````
 block. A ```` ```result ```` block is the result of the query in the ```` ```gq ```` block before it on that graph, as
 `omnigraph query` prints it, without the number of rows. The word `result` is followed by the query's name, if the block
-has several, and by its parameters as JSON. Rows whose order is unspecified are sorted.
+has several, and by its parameters as JSON. Rows whose order is unspecified are sorted. A mutation with `returning` runs
+on a branch of its own, which is deleted afterwards, so that every query of a page sees the same data.
 """
 
 import json
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnigraph.cli.render import format_table
 from omnigraph.cli.result_formats import format_result_table
 from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
@@ -29,6 +31,8 @@ ANSWER = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _SCHEMA = re.compile(r"^```pg\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_IS_MUTATION = re.compile(r"\breturning\b")
+_BRANCH = "answer"
 _HAS_ORDER = re.compile(r"\b(?:order|limit|offset)\b")
 
 
@@ -47,9 +51,13 @@ class Answer:
 
 
 def pages() -> list[Path]:
-    """Return the reference pages that have data."""
-    reference = sorted((ROOT / "docs" / "reference").glob("*.md"))
-    return [page for page in reference if DATA.search(page.read_text(encoding="utf-8"))]
+    """Return the pages of the reference and of the how-to guides that have data and show results."""
+    candidates = [page for part in ("reference", "how-to") for page in sorted((ROOT / "docs" / part).glob("*.md"))]
+    return [page for page in candidates if _shows_results(page.read_text(encoding="utf-8"))]
+
+
+def _shows_results(text: str) -> bool:
+    return DATA.search(text) is not None and ANSWER.search(text) is not None
 
 
 def answers(text: str) -> list[Answer]:
@@ -81,14 +89,34 @@ def graph_of(text: str) -> Iterator[Graph]:
 def answered(graph: Graph, answer: Answer) -> str:
     """Return the result of a query as text: its table, or its error."""
     try:
-        result = graph.query(answer.query, name=answer.name, params=answer.params)
+        table = _mutate(graph, answer) if _IS_MUTATION.search(answer.query) else _query(graph, answer)
     except OmnigraphError as error:
         return f"error: {error}\n"
-    if not result.row_count:
+    if not table:
         return "0 rows\n"
-    heading, *rows = format_result_table(result).rpartition("\n\n")[0].splitlines(keepends=True)
+    heading, *rows = table.splitlines(keepends=True)
     rows[-1] = rows[-1].removesuffix("\n") + "\n"
     return "".join([heading, *(rows if _HAS_ORDER.search(answer.query) else sorted(rows))])
+
+
+def _query(graph: Graph, answer: Answer) -> str:
+    result = graph.query(answer.query, name=answer.name, params=answer.params)
+    return format_result_table(result).rpartition("\n\n")[0] if result.row_count else ""
+
+
+def _mutate(graph: Graph, answer: Answer) -> str:
+    """Run a mutation on a branch of its own; return the rows that it returns as a table."""
+    graph.branches.create(_BRANCH, actor="docs")
+    try:
+        result = graph.mutate(answer.query, name=answer.name, params=answer.params, branch=_BRANCH, actor="docs")
+    finally:
+        graph.branches.delete(_BRANCH)
+    columns = result.columns or []
+    return format_table(columns, [[_format_cell(row[name]) for name in columns] for row in result.rows or ()])
+
+
+def _format_cell(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def refreshed(text: str) -> str:

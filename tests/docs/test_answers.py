@@ -1,4 +1,4 @@
-"""The answers on the reference pages are what the queries above them answer."""
+"""The answers on the pages are what the queries above them answer."""
 
 import re
 from collections.abc import Iterator

@@ -20,8 +20,8 @@ from omnigraph.lang.source import Source
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
-SHOWN_ONLY = {"text", "result", "console", "jsonl"}
-"""Output and messages; sessions and data, which other tests run."""
+SHOWN_ONLY = {"text", "result", "console", "jsonl", "cypher", "sql"}
+"""Output and messages; sessions and data, which other tests run; what other systems would be asked."""
 
 
 @dataclass(frozen=True)

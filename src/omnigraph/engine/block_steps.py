@@ -9,6 +9,7 @@ from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.block_join import build_seeds, find_matching, join_matches, unite_matches
 from omnigraph.engine.operators.expand import bindings_nbytes
+from omnigraph.engine.operators.union_edges import convert_columns
 from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.physical_plan import BindValue, BlockStep, LeftJoin, SemiJoin, Step, UnionJoin, Unnest
@@ -91,6 +92,9 @@ class BlockSteps:
         seeds = build_seeds(bindings, (name for name, _ in step.shared))
         # A match of several alternatives is one match, so the alternatives are solved as sets.
         parts = [run_steps(steps, seeds.bindings, has_multiplicity=False) for steps in step.alternatives]
+        if any(step.conversions):
+            converted = zip(parts, step.conversions, strict=True)
+            parts = [convert_columns(part, conversions, self._context) for part, conversions in converted]
         matches = unite_matches(parts, step.variables, self._context.budget)
         joined = join_matches(bindings, seeds, matches, step.binds, self._context.budget, is_outer=False)
         self._context.budget.release(sum(map(bindings_nbytes, parts)))

@@ -45,7 +45,7 @@ from omnigraph.query.scope import (
     iter_names_bound_inside,
     report_unknown_property,
 )
-from omnigraph.query.union_types import list_members
+from omnigraph.query.union_types import is_part, list_members
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.findings import DiagnosticCollector
 
@@ -345,6 +345,8 @@ def _bind_either(
     }
     inner = [_bind_block(clauses, scope, drafter, known) for clauses in clause.alternatives]
     bound = check_alternative_types(clause, names, [each.scope for each in inner], drafter.findings)
+    # A hop outside may lead to more types than the alternatives bind; its end has one type everywhere.
+    bound |= {name: types[name] for name, type_ in bound.items() if name in types and is_part(type_, types[name])}
     wider = replace(scope, variables={**scope.variables, **bound}, hidden=scope.hidden - set(names))
     every = tuple(each for clauses in clause.alternatives for each in clauses)
     shared = _find_shared_names(every, scope)
@@ -354,7 +356,7 @@ def _bind_either(
         for name, type_ in bound.items()
         if not isinstance(type_, BrokenType)
     )
-    if not shared and not variables:
+    if not shared and not bound:
         message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
         keyword = Span(clause.span.start, clause.span.start + len("either"))
         drafter.findings.add_error("T9", keyword, message, "bind one variable in all of them")

@@ -208,10 +208,14 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
 
     An expression without one is decided by the known ones: it has one value for each combination of theirs.
     """
+    # The properties of a whole node or edge follow from it.
+    wholes = {part.variable for part in known if isinstance(part, Entity)}
     stack = [expr]
     while stack:
         part = stack.pop()
         if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
+            continue
+        if isinstance(part, Prop | Identity) and part.variable in wholes:
             continue
         children = list_children(part)
         if not children or isinstance(part, Entity | Aggregate | Window | Nearest | Bm25 | Rrf | TextMatch | Snippet):

@@ -43,7 +43,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_foreign, find_variables, walk
 from omnigraph.query.expr_types import ROW
 from omnigraph.query.stage_plan import StageVariable, UnionSource, iter_stages, list_sources, map_source
-from omnigraph.query.union_types import list_identities
+from omnigraph.query.union_types import is_part, list_identities
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
@@ -254,8 +254,8 @@ class EitherBlock:
         for pattern in self.alternatives:
             check_pattern(pattern, _index_shared(self.shared))
             types = pattern.types
-            for bound in self.variables:
-                require(types.get(bound.variable) == bound.type, f"an alternative does not bind {bound.variable}")
+            for each in self.variables:
+                require(is_part(types.get(each.variable), each.type), f"an alternative does not bind {each.variable}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,24 @@ def unite_edges(edges: Iterable[EdgeRef]) -> EdgeRef:
     return EdgeUnion(name, source, target, members)
 
 
+def unite_types(types: Sequence[object]) -> NodeRef | EdgeRef | None:
+    """Return the union of the types of nodes, or of edges, unions included; None if there are others among them."""
+    nodes = [type_ for type_ in types if isinstance(type_, NodeRef)]
+    if len(nodes) == len(types):
+        return unite_nodes(member for node in nodes for member in list_members(node.name))
+    edges = [type_ for type_ in types if isinstance(type_, EdgeRef)]
+    if len(edges) < len(types):
+        return None
+    return unite_edges(
+        member for edge in edges for member in (edge.members if isinstance(edge, EdgeUnion) else (edge,))
+    )
+
+
+def is_part(type_: object, whole: object) -> bool:
+    """Return whether all rows of a type are rows of another one: it is the same, or a part of that union."""
+    return type_ == whole or unite_types((type_, whole)) == whole
+
+
 def list_members(name: str) -> tuple[str, ...]:
     """Return the names of the types that the name of a type or union stands for."""
     return tuple(name.split(SEPARATOR))

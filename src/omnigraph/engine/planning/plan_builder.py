@@ -71,6 +71,7 @@ class PlanContext:
         """Return the context of an inner block, whose matches other expressions read."""
         inner = PlanContext(self.costs, outputs)
         inner._numbers = self._numbers
+        inner.plan_derived = self.plan_derived
         return inner
 
     def next_number(self) -> int:

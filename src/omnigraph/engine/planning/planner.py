@@ -21,6 +21,7 @@ from omnigraph.engine.physical_plan import (
     Product,
     SemiJoin,
     Step,
+    TypeConversion,
     UnionJoin,
     Unnest,
     get_type_name,
@@ -383,6 +384,7 @@ class _PatternPlanner:
             binds=bound,
             rows=paired,
             fan_out=paired / max(rows, 1.0),
+            conversions=tuple(_find_conversions(block, pattern, listed) for pattern in block.alternatives),
         )
 
     def _plan_value(self, block: ValueBlock, rows: float) -> BindValue:
@@ -441,6 +443,21 @@ class _PatternPlanner:
             rows=rows if shared else 1.0,
         )
         return inner.build_steps()
+
+
+def _find_conversions(block: EitherBlock, pattern: Pattern, listed: tuple[str, ...]) -> tuple[TypeConversion, ...]:
+    """Return the listed variables that have another type in an alternative than outside."""
+    inner = pattern.types
+    conversions = (
+        TypeConversion(
+            variable=each.variable,
+            from_type=get_type_name(inner[each.variable]),
+            to_type=get_type_name(each.type),
+        )
+        for each in block.variables
+        if each.variable in listed
+    )
+    return tuple(each for each in conversions if each.from_type != each.to_type)
 
 
 def _find_block_semantics(block: ValueBlock) -> MatchSemantics:
