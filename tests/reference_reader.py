@@ -199,9 +199,7 @@ class _Reader:
             stages.append(self._decidable(conditions, known))
 
         def extend(match: Match, bound: int) -> Iterator[Match]:
-            self.tries_left -= 1
-            if self.tries_left < 0:
-                raise TooManyError
+            self._count_try()
             if not all(holds(match) for holds in stages[bound]):
                 return
             if bound == len(own):
@@ -294,9 +292,18 @@ class _Reader:
             weight = None if hop.walk is None else hop.walk.weight
             nodes = self.graph.nodes.get(hop.edge.source, ())
             self.walks[id(hop)] = list_walks(
-                hop, self._way(hop), nodes, lambda edge: 0 if weight is None else self.value(weight, {ROW: edge})
+                hop,
+                self._way(hop),
+                nodes,
+                lambda edge: 0 if weight is None else self.value(weight, {ROW: edge}),
+                self._count_try,
             )
         return self.walks[id(hop)].get(_ids(match, hop.source, hop.target), [])
+
+    def _count_try(self) -> None:
+        self.tries_left -= 1
+        if self.tries_left < 0:
+            raise TooManyError
 
     def distances(self, hop: Hop) -> dict[tuple[str, str], int]:
         """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""
