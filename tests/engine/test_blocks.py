@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.clock import SystemClock
-from omnigraph.engine import executor
+from omnigraph.engine import block_steps, executor
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.executor import execute
 from omnigraph.engine.operators.block_join import build_seeds, join_matches, unite_matches
@@ -108,8 +108,8 @@ def test_a_block_that_reads_nothing_is_solved_once_for_all_chunks(
     many: Solver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folded = []
-    fold = executor.fold_block
-    monkeypatch.setattr(executor, "fold_block", lambda *args: folded.append(1) or fold(*args))
+    fold = block_steps.fold_block
+    monkeypatch.setattr(block_steps, "fold_block", lambda *args: folded.append(1) or fold(*args))
 
     rows = answered(
         many, "match { $p: User $p knows $q } return { $p.name, max { $u: User return $u.age } as m }", chunk_rows=500
