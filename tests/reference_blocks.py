@@ -17,6 +17,9 @@ Condition: TypeAlias = tuple[set[str], Callable[[Match], bool]]
 class Reader(Protocol):
     """What the blocks need of the reader of a query."""
 
+    graph: Any
+    params: Mapping[str, Any]
+
     def matches(self, pattern: Pattern, outside: Match) -> Iterator[Match]: ...
 
     def value(self, expr: Expr, match: Match) -> Any: ...

@@ -28,6 +28,7 @@ from omnigraph.query.expr import (
     Entity,
     EntityType,
     Expr,
+    ExprType,
     FieldRef,
     Identity,
     In,
@@ -198,20 +199,24 @@ class _Reader:
             stages.append(self._decidable(conditions, known))
 
         def extend(match: Match, bound: int) -> Iterator[Match]:
-            self.tries_left -= 1
-            if self.tries_left < 0:
-                raise TooManyError
+            self._count_try()
             if not all(holds(match) for holds in stages[bound]):
                 return
             if bound == len(own):
                 yield from add_blocks(self, pattern, match, conditions)
                 return
             name, type_ = own[bound]
-            records = self._walks(pattern, name, match) if isinstance(type_, WalkOf) else self.graph.records(type_)
-            for record in records:
+            for record in self._choices(pattern, name, type_, match):
                 yield from extend({**match, name: record}, bound + 1)
 
         yield from extend(outside, 0)
+
+    def _choices(self, pattern: Pattern, name: str, type_: ExprType, match: Match) -> Sequence[Any]:
+        """What a variable may be bound to: the walks between ends that are bound, or all records of its type."""
+        if isinstance(type_, WalkOf):
+            return self._walks(pattern, name, match)
+        assert isinstance(type_, NodeRef | EdgeRef)
+        return self.graph.records(type_)
 
     def _conditions(self, pattern: Pattern) -> Iterator[tuple[set[str], Callable[[Match], bool]]]:
         """Each condition with the variables that it reads."""
@@ -287,9 +292,18 @@ class _Reader:
             weight = None if hop.walk is None else hop.walk.weight
             nodes = self.graph.nodes.get(hop.edge.source, ())
             self.walks[id(hop)] = list_walks(
-                hop, self._way(hop), nodes, lambda edge: 0 if weight is None else self.value(weight, {ROW: edge})
+                hop,
+                self._way(hop),
+                nodes,
+                lambda edge: 0 if weight is None else self.value(weight, {ROW: edge}),
+                self._count_try,
             )
         return self.walks[id(hop)].get(_ids(match, hop.source, hop.target), [])
+
+    def _count_try(self) -> None:
+        self.tries_left -= 1
+        if self.tries_left < 0:
+            raise TooManyError
 
     def distances(self, hop: Hop) -> dict[tuple[str, str], int]:
         """The breadth-first distance from every node to every node; to itself, the length of its shortest cycle."""

@@ -83,7 +83,13 @@ def _field(reader: Reader, expr: FieldRef, match: Match) -> Any:
 
 def _find_record(reader: Reader, type_: Any, shown: Mapping[str, Any]) -> Any:
     """The record of a node or edge that is a value: the object that a result would show."""
-    return next(record for record in reader.graph.records(type_) if record["@id"] == shown["id"])
+    # Nodes of two types may have the same id; a value of a union says which type it is of.
+    name = shown.get("@type")
+    return next(
+        record
+        for record in reader.graph.records(type_)
+        if record["@id"] == shown["id"] and (name is None or record["@type"] == name)
+    )
 
 
 def _score(reader: Reader, expr: Nearest | Bm25, match: Match) -> float | None:

@@ -40,9 +40,13 @@ def find_way(hop: Hop, nodes: Sequence[Record], edges: Sequence[Record], is_true
 
 
 def list_walks(
-    hop: Hop, way: Way, nodes: Sequence[Record], weigh: Callable[[Record], float | int]
+    hop: Hop,
+    way: Way,
+    nodes: Sequence[Record],
+    weigh: Callable[[Record], float | int],
+    on_walk: Callable[[], None],
 ) -> dict[tuple[str, str], list[Walk]]:
-    """The walks that a path is bound to, by the ids of its ends."""
+    """The walks that a path is bound to, by the ids of its ends; `on_walk` is called for each that is tried."""
     walk = hop.walk
     assert walk is not None
     by_node = {node["@id"]: node for node in nodes}
@@ -57,6 +61,7 @@ def list_walks(
             model, start, longest, is_undirected=is_undirected, may_be_inner=lambda node: node in way.inner
         )
         for each in walks:
+            on_walk()
             found.setdefault((start, each.nodes[-1]), []).append(each)
     has_cost = walk.weight is not None
     return {

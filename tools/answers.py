@@ -111,7 +111,7 @@ def _mutate(graph: Graph, answer: Answer) -> str:
         result = graph.mutate(answer.query, name=answer.name, params=answer.params, branch=_BRANCH, actor="docs")
     finally:
         graph.branches.delete(_BRANCH)
-    columns = result.columns or []
+    columns = list(result.columns or ())
     return format_table(columns, [[_format_cell(row[name]) for name in columns] for row in result.rows or ()])
 
 

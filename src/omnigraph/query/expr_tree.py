@@ -63,6 +63,7 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
         case TextMatch():
             return (expr.prop, expr.query) if expr.edits is None else (expr.prop, expr.query, expr.edits)
         case _:
+            # Split in two, since one function for all classes would be too long to read.
             return _list_arguments(expr)
 
 
@@ -73,6 +74,7 @@ def _list_arguments(
         case Computed():
             return expr.arguments
         case Case():
+            # Each condition before its value, as they are written.
             return (*(part for branch in expr.branches for part in branch), expr.otherwise)
         case RecordExpr():
             return tuple(value for _, value in expr.items)

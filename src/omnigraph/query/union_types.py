@@ -43,6 +43,7 @@ class EdgeUnion(EdgeRef):
 
 def unite_nodes(names: Iterable[str]) -> NodeRef:
     """Return the union of node types; a single one stays as it is."""
+    # Sorted, so that one set of types has one name, however the query lists them.
     members = tuple(sorted(set(names)))
     return NodeRef(members[0]) if len(members) == 1 else NodeUnion(SEPARATOR.join(members), members)
 
@@ -112,6 +113,7 @@ def find_table_type(catalog: Catalog, name: str) -> AnyType:
         return types[0]
     properties = tuple(_find_shared_properties(types))
     first = types[0]
+    # A union never mixes nodes and edges.
     if isinstance(first, NodeType):
         return NodeType(name=name, properties=properties)
     edges = [type_ for type_ in types if isinstance(type_, EdgeType)]
@@ -169,6 +171,7 @@ def build_meta_value(variable: str, name: str, origin: Span, *, nullable: bool =
 
 def list_identities(entity: Entity) -> tuple[Expr, ...]:
     """Return the expressions that are decided by a whole node or edge: its identity, and of a union its id and type."""
+    # Rows of different members may have the same id, so of a union the id alone decides nothing.
     identity = Identity(variable=entity.variable, nullable=entity.nullable, origin=entity.origin)
     if not is_union(entity.type.name):
         return (identity,)
