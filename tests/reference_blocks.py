@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import Aggregate, Expr, ParamRef
 from omnigraph.query.logical_plan import EachBlock, EitherBlock, Exists, OptionalMatch, Pattern, ValueBlock
+from reference_scalars import CalculationError
 from reference_unions import widened
 from reference_values import elements
 
@@ -65,7 +66,10 @@ def _settle(
         values = [block for block in pattern.blocks if isinstance(block, ValueBlock) and block.variable not in row]
         while ready := next((block for block in values if _knows(row, block)), None):
             values.remove(ready)
-            row[ready.variable] = block_value(reader, ready, row)
+            try:
+                row[ready.variable] = block_value(reader, ready, row)
+            except CalculationError as error:
+                row[ready.variable] = error  # whether that matters depends on who reads it
         tests = [block for block in pattern.blocks if isinstance(block, Exists) and _knows(row, block)]
         if all(holds(row) for names, holds in conditions if names <= row.keys()) and all(
             any(True for _ in reader.matches(block.pattern, row)) is not block.negated for block in tests

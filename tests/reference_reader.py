@@ -96,7 +96,7 @@ class TooManyError(Exception):
     """A pattern that this reader, which tries everything, would take too long for."""
 
 
-class SumOverflowError(Exception):
+class SumOverflowError(CalculationError):
     """A sum that 64 bits can't hold: the query has no answer."""
 
 
@@ -337,6 +337,10 @@ class _Reader:
                 return NOW
             case ValueRef() if is_walk(expr):
                 return show_walk(match[expr.variable])
+            case ValueRef() if isinstance(error := match[expr.variable], CalculationError):
+                if self.is_condition:
+                    return None
+                raise error
             case ValueRef():
                 return match[expr.variable]
             case Prop() | Identity() | Entity() if match[expr.variable] is None:

@@ -31,6 +31,7 @@ from omnigraph.engine.physical_plan import (
 from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.scalar_eval import OverflowLog
 from solving import LARGE, Solver, random_records, seeded
 
 USERS = 3_000
@@ -112,9 +113,9 @@ def test_a_block_that_reads_nothing_is_solved_once_for_all_chunks(
 ) -> None:
     folded = []
 
-    def fold(step: BindValue, matches: Bindings, size: int, context: ExecutionContext) -> pa.Array:
+    def fold(step: BindValue, matches: Bindings, size: int, context: ExecutionContext, log: OverflowLog) -> pa.Array:
         folded.append(1)
-        return fold_block(step, matches, size, context)
+        return fold_block(step, matches, size, context, log)
 
     monkeypatch.setattr(block_steps, "fold_block", fold)
 

@@ -13,6 +13,7 @@ from omnigraph.engine.operators.union_edges import convert_columns
 from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.physical_plan import BindValue, BlockStep, LeftJoin, SemiJoin, Step, UnionJoin, Unnest
+from omnigraph.engine.scalar_eval import OverflowLog
 
 
 class RunSteps(Protocol):
@@ -105,8 +106,11 @@ class BlockSteps:
         indices = self._single_values.get(step.number)
         if indices is None:
             matches = run_steps(step.steps, seeds.bindings, has_multiplicity=step.has_multiplicity)
-            values = fold_block(step, matches, seeds.size, self._context)
+            log = OverflowLog()
+            values = fold_block(step, matches, seeds.size, self._context, log)
             indices = self._context.values.append(step.block.variable, values, self._context.budget)
+            if log.mask is not None:
+                self._context.values.mark_overflow(step.block.variable, indices[log.mask], log.text)
             self._context.budget.release(bindings_nbytes(matches))
             if not step.shared:
                 # The same for all rows, so later chunks need not solve it again.
