@@ -28,7 +28,7 @@ def test_questions_are_answered_like_duckdb(number: int, tmp_path: Path) -> None
 def test_questions_are_answered_like_duckdb_for_long(shard: int, tmp_path: Path) -> None:
     first = SystemRandom().randrange(2**32)
 
-    for number in range(first + shard, first + 400, SHARDS):
+    for number in range(first + shard, first + 100, SHARDS):
         ask_world(Random(number), tmp_path / str(number), 25, f"world {number}")
 
 
@@ -58,9 +58,8 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(to_plain, value))
     if isinstance(value, float):
-        if value.is_integer():
-            return int(value)
-        return float(f"{value:.9g}")
+        # What is left of a difference of equal values is no value.
+        return int(value) if value.is_integer() else float(f"{0.0 if abs(value) < 1e-12 else value:.9g}")
     return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
 
