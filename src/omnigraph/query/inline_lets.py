@@ -18,6 +18,9 @@ from omnigraph.schema.findings import DiagnosticCollector
 _Output = TypeVar("_Output", ast.Read, ast.Stage)
 # The fields of syntax nodes that bind a variable: an abbreviation is a value, and stands for no variable there.
 _BINDING_FIELDS = frozenset({"variable", "source", "target", "edge_variable"})
+# Each abbreviation that uses another one twice doubles the expression: thirty of them would fill the memory. At this
+# size, binding takes about a second.
+MAX_PARTS = 2_000
 _LEAVES = (Span, lit.Name, str, int, float, bool, type(None))
 
 
@@ -105,6 +108,7 @@ def _resolve_lets(
 ) -> dict[str, ast.Expr]:
     """Return all visible abbreviations; those of the block may use each other in any order, but not in a circle."""
     resolved = dict(outer)
+    sizes = {name: _count_parts(value, {}) for name, value in outer.items()}
     done: set[str] = set()
 
     def resolve(name: str, path: tuple[str, ...]) -> None:
@@ -125,11 +129,28 @@ def _resolve_lets(
             done.add(name)
             visible = {each: value for each, value in resolved.items() if each not in own or each in done}
             visible.pop(name, None)
+            sizes[name] = _count_parts(clause.value, sizes)
+            if sizes[name] > MAX_PARTS:
+                message = f"`${name}` stands for an expression of more than {MAX_PARTS:,} parts"
+                help_ = "use each abbreviation fewer times, or calculate it once in a stage: `with { … as x }`"
+                findings.add_error("T6", clause.variable.span, message, help_)
+                sizes[name] = 1
+                resolved.pop(name, None)
+                return
             resolved[name] = LetInliner(visible, findings).inline(clause.value)
 
     for name in own:
         resolve(name, ())
     return resolved
+
+
+def _count_parts(value: ast.Expr, sizes: Mapping[str, int]) -> int:
+    """Return the number of parts of an expression after its abbreviations, of known sizes, are replaced."""
+    count = 0
+    for part in walk_deep(value):
+        name = part.variable.name if isinstance(part, ast.PropertyRef) else getattr(part, "name", None)
+        count += sizes.get(name, 1) if isinstance(name, str) else 1
+    return count
 
 
 def _find_used(value: ast.Expr, own: Mapping[str, ast.Let]) -> list[str]:
