@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from omnigraph.query.expr import ArrayOf, EdgeRef, NodeRef, WalkOf
 from omnigraph.query.expr_types import WALK_EDGES, WALK_NODES
+from omnigraph.query.union_types import SEPARATOR, TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.columnar_sets import concat_chunks
 
@@ -35,6 +36,10 @@ def _join_ids(lists: pa.Array, type_: ArrayOf, read: ReadProperty) -> pa.Array:
     element = type_.element
     assert isinstance(element, NodeRef | EdgeRef)  # noqa: S101 - a walk has nodes and edges
     ids = concat_chunks(read(element.name, ID, lists.flatten())).cast(pa.utf8())
+    if is_union(element.name):
+        # Nodes of two types may have the same id.
+        types = concat_chunks(read(element.name, TYPE_COLUMN, lists.flatten())).cast(pa.utf8())
+        ids = pc.binary_join_element_wise(types, ids, SEPARATOR)
     counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     texts = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), ids), _BETWEEN_IDS)
