@@ -33,7 +33,8 @@ pythons: setup ## install the wheel on every supported Python that this machine 
 bench: setup-bench ## measured numbers, on this machine, now, with peers in the same run
 	@LANCE_LOG=error $(PEERS)/bin/python bench/startup.py
 	@$(PEERS)/bin/python bench/languages.py
-	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/commits.py
+	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/commits.py --long
+	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/concurrent_commits.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/loads.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/questions.py

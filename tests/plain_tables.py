@@ -12,6 +12,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.output.result_pipeline import ResultFrame, build_result
+from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.value_store import ValueStore
@@ -172,7 +173,7 @@ class World:
         types = query.pattern.types
         size = len(next(iter(columns.values())))
         matches: list[Match] = [
-            {name: self.records[types[name].name][positions[row]] for name, positions in columns.items()}
+            {name: self.records[get_type_name(types[name])][positions[row]] for name, positions in columns.items()}
             for row in range(size)
             for _ in range(1 if weight is None else weight[row])
         ]

@@ -5,7 +5,9 @@ from typing import Any, Protocol, TypeAlias
 
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.expr import Aggregate, Expr, ParamRef
-from omnigraph.query.logical_plan import Each, Either, Exists, OptionalMatch, Pattern, ValueBlock
+from omnigraph.query.logical_plan import EachBlock, EitherBlock, Exists, OptionalMatch, Pattern, ValueBlock
+from reference_scalars import CalculationError
+from reference_unions import widened
 from reference_values import elements
 
 Match: TypeAlias = Mapping[str, Any]
@@ -14,6 +16,9 @@ Condition: TypeAlias = tuple[set[str], Callable[[Match], bool]]
 
 class Reader(Protocol):
     """What the blocks need of the reader of a query."""
+
+    graph: Any
+    params: Mapping[str, Any]
 
     def matches(self, pattern: Pattern, outside: Match) -> Iterator[Match]: ...
 
@@ -30,7 +35,7 @@ def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[
     """The rows that a match of the nodes and hops becomes by the blocks: alternatives first, optional blocks last."""
     rows = _unnest(reader, pattern, _settle(reader, pattern, [dict(match)], conditions), conditions)
     for block in pattern.blocks:
-        if isinstance(block, Either):
+        if isinstance(block, EitherBlock):
             rows = [{**row, **found} for row in rows for found in _choose(reader, block, row)]
             rows = _unnest(reader, pattern, _settle(reader, pattern, rows, conditions), conditions)
     rows = _settle(reader, pattern, reader.add_walks(pattern, rows), conditions)
@@ -45,7 +50,7 @@ def _unnest(
     reader: Reader, pattern: Pattern, rows: list[dict[str, Any]], conditions: list[Condition]
 ) -> list[dict[str, Any]]:
     """The rows with the elements of all lists that are known by now, one row for each."""
-    lists = [block for block in pattern.blocks if isinstance(block, Each)]
+    lists = [block for block in pattern.blocks if isinstance(block, EachBlock)]
     while ready := next((b for b in lists if rows and b.variable not in rows[0] and _knows(rows[0], b)), None):
         rows = [{**row, **found} for row in rows for found in elements(reader, ready, row)]
         rows = _settle(reader, pattern, rows, conditions)
@@ -61,7 +66,10 @@ def _settle(
         values = [block for block in pattern.blocks if isinstance(block, ValueBlock) and block.variable not in row]
         while ready := next((block for block in values if _knows(row, block)), None):
             values.remove(ready)
-            row[ready.variable] = block_value(reader, ready, row)
+            try:
+                row[ready.variable] = block_value(reader, ready, row)
+            except CalculationError as error:
+                row[ready.variable] = error  # whether that matters depends on who reads it
         tests = [block for block in pattern.blocks if isinstance(block, Exists) and _knows(row, block)]
         if all(holds(row) for names, holds in conditions if names <= row.keys()) and all(
             any(True for _ in reader.matches(block.pattern, row)) is not block.negated for block in tests
@@ -70,17 +78,21 @@ def _settle(
     return kept
 
 
-def _knows(row: Match, block: Exists | ValueBlock | Each) -> bool:
+def _knows(row: Match, block: Exists | ValueBlock | EachBlock) -> bool:
     return all(shared.variable in row for shared in block.shared)
 
 
-def _choose(reader: Reader, block: Either, row: Match) -> list[dict[str, Any]]:
+def _choose(reader: Reader, block: EitherBlock, row: Match) -> list[dict[str, Any]]:
     """The different bindings of the variables that all alternatives have."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for pattern in block.alternatives:
         for match in reader.matches(pattern, row):
-            shown = {each.variable: match[each.variable] for each in block.variables}
-            found[tuple(record["@id"] for record in shown.values())] = shown
+            types = pattern.types
+            shown = {
+                each.variable: widened(match[each.variable], types[each.variable], each.type)
+                for each in block.variables
+            }
+            found[tuple((record.get("@type"), record["@id"]) for record in shown.values())] = shown
     return list(found.values())
 
 

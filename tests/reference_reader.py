@@ -28,6 +28,7 @@ from omnigraph.query.expr import (
     Entity,
     EntityType,
     Expr,
+    ExprType,
     FieldRef,
     Identity,
     In,
@@ -95,7 +96,7 @@ class TooManyError(Exception):
     """A pattern that this reader, which tries everything, would take too long for."""
 
 
-class SumOverflowError(Exception):
+class SumOverflowError(CalculationError):
     """A sum that 64 bits can't hold: the query has no answer."""
 
 
@@ -205,11 +206,17 @@ class _Reader:
                 yield from add_blocks(self, pattern, match, conditions)
                 return
             name, type_ = own[bound]
-            records = self._walks(pattern, name, match) if isinstance(type_, WalkOf) else self.graph.records(type_)
-            for record in records:
+            for record in self._choices(pattern, name, type_, match):
                 yield from extend({**match, name: record}, bound + 1)
 
         yield from extend(outside, 0)
+
+    def _choices(self, pattern: Pattern, name: str, type_: ExprType, match: Match) -> Sequence[Any]:
+        """What a variable may be bound to: the walks between ends that are bound, or all records of its type."""
+        if isinstance(type_, WalkOf):
+            return self._walks(pattern, name, match)
+        assert isinstance(type_, NodeRef | EdgeRef)
+        return self.graph.records(type_)
 
     def _conditions(self, pattern: Pattern) -> Iterator[tuple[set[str], Callable[[Match], bool]]]:
         """Each condition with the variables that it reads."""
@@ -330,6 +337,10 @@ class _Reader:
                 return NOW
             case ValueRef() if is_walk(expr):
                 return show_walk(match[expr.variable])
+            case ValueRef() if isinstance(error := match[expr.variable], CalculationError):
+                if self.is_condition:
+                    return None
+                raise error
             case ValueRef():
                 return match[expr.variable]
             case Prop() | Identity() | Entity() if match[expr.variable] is None:

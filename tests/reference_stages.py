@@ -37,7 +37,8 @@ class Evaluator(Protocol):
 class ResultRow(Protocol):
     """A row of a read: its match, and the value of any expression of its output."""
 
-    match: Row
+    @property
+    def match(self) -> Row: ...
 
     def value(self, expr: Expr) -> Any: ...
 

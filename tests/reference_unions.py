@@ -6,7 +6,7 @@ A record of a union also has its `@type`, and its `id` as a value. Nodes are tol
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from omnigraph.query.expr import EdgeRef, EntityType, NodeRef
+from omnigraph.query.expr import EdgeRef, EntityType, ExprType, NodeRef
 from omnigraph.query.logical_plan import Hop, HopDirection
 from omnigraph.query.union_types import EdgeUnion, NodeUnion
 
@@ -26,6 +26,14 @@ def union_records(records: Callable[[EntityType], Sequence[Record]], type_: Enti
     else:
         return None
     return [{**record, "@type": member.name, "id": record["@id"]} for member in members for record in records(member)]
+
+
+def widened(record: Record, own: ExprType, outside: ExprType) -> Record:
+    """The record of an alternative as one of the type that its variable has outside: of a union, if that is one."""
+    if not isinstance(outside, NodeUnion | EdgeUnion) or "@type" in record:
+        return record
+    assert isinstance(own, NodeRef | EdgeRef)
+    return {**record, "@type": own.name, "id": record["@id"]}
 
 
 def is_within(hop: Hop, distance: int, *, is_same: bool) -> bool:

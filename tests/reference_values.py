@@ -15,7 +15,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     Snippet,
 )
-from omnigraph.query.logical_plan import Each
+from omnigraph.query.logical_plan import EachBlock
 from omnigraph.query.record_params import RecordRows
 from reference_search import cosine_distance, relevances, words_of
 
@@ -58,7 +58,7 @@ def evaluate(reader: Reader, expr: FieldRef | RecordsParam | Distance | Snippet 
             return _score(reader, expr, match)
 
 
-def elements(reader: Reader, block: Each, row: Match) -> Iterator[dict[str, Any]]:
+def elements(reader: Reader, block: EachBlock, row: Match) -> Iterator[dict[str, Any]]:
     """The bindings of an `each` in one row: every element and its place in the list."""
     for place, element in enumerate(reader.value(block.value, row) or ()):
         bound = _find_record(reader, block.type, element) if block.is_entity else element

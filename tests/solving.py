@@ -11,7 +11,7 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import solve
-from omnigraph.engine.physical_plan import PhysicalPlan
+from omnigraph.engine.physical_plan import PhysicalPlan, get_type_name
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
@@ -106,7 +106,7 @@ class Solver:
         """Bindings by ids."""
         types = query.pattern.types
         columns = [
-            reading.get_reader(types[name].name).take_values("id", found.columns[name]).to_pylist()
+            reading.get_reader(get_type_name(types[name])).take_values("id", found.columns[name]).to_pylist()
             for name in plan.variables
         ]
         weights = [1] * found.size if found.multiplicity is None else found.multiplicity.tolist()

@@ -493,3 +493,29 @@ def test_where_nothing_can_be_kept_a_query_is_answered_in_silence(
 
     assert text == "n\n1\n\n1 row\n"
     assert capsysbinary.readouterr().err == b""
+
+
+def test_a_query_on_the_command_line_needs_no_name(graph: og.Graph, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    text = "match { $p: Person $p.age > 7 } return { $p.name }"
+
+    assert asked(capsysbinary, graph.uri, "-e", text, "--format", "csv").decode() == '"p.name"\n"ada"\n'
+    assert graph.query(text).rows() == [{"p.name": "ada"}]
+
+    assert main(["explain", graph.uri, "-e", text]) == 0
+    assert b"scan $p: Person" in capsysbinary.readouterr().out
+
+
+def test_a_mutation_on_the_command_line_needs_no_name(
+    graph: og.Graph, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    text = 'match { $p: Person { name: "ada" } } update $p set { age: age + 1 } returning { $p.age }'
+
+    assert main(["mutate", graph.uri, "-e", text]) == 0
+    assert b"37" in capsysbinary.readouterr().out
+    assert graph.mutate('insert Person { name: "eve" }').affected_nodes == 1
+
+
+def test_a_query_without_a_name_has_no_parameters(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, 1, graph.uri, "-e", "match { $p: Person { name: $n } } return { $p.name }")
+
+    assert "`$n` is not bound" in message

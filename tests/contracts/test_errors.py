@@ -10,7 +10,8 @@ import pytest
 import errors_reference
 import omnigraph
 from error_samples import SOURCE, sample
-from omnigraph.errors import BugError, Kind, MissingError, OmnigraphError
+from omnigraph.bug_error import BugError
+from omnigraph.errors import Kind, MissingError, OmnigraphError
 from omnigraph.lang.diagnostics import Diagnostic, SourceError
 from omnigraph.lang.source import Span
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.bug_error import BugError
 from omnigraph.cli import demo
 from omnigraph.cli.main import main
 from omnigraph.clock import SystemClock
@@ -17,7 +18,7 @@ from omnigraph.demo import script
 from omnigraph.demo.cost_table import build_cost_rows
 from omnigraph.demo.directory import prepare
 from omnigraph.demo.runner import StepCost, TourRunner
-from omnigraph.errors import BugError, FileDeniedError
+from omnigraph.errors import FileDeniedError
 from omnigraph.options import Engine
 from omnigraph.spark.load.engine_choice import Machine
 from omnigraph.telemetry import PROCESS_TELEMETRY, Telemetry

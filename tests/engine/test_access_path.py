@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mutating import new_graph, run
+from omnigraph.bug_error import BugError
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.errors import BugError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.options import Options

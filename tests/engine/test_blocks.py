@@ -4,15 +4,18 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.clock import SystemClock
-from omnigraph.engine import executor
+from omnigraph.engine import block_steps, executor
 from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import execute
 from omnigraph.engine.operators.block_join import build_seeds, join_matches, unite_matches
 from omnigraph.engine.operators.distinct import compact
+from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.physical_plan import (
     SEED,
     BindValue,
@@ -28,6 +31,7 @@ from omnigraph.engine.physical_plan import (
 from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.scalar_eval import OverflowLog
 from solving import LARGE, Solver, random_records, seeded
 
 USERS = 3_000
@@ -108,8 +112,12 @@ def test_a_block_that_reads_nothing_is_solved_once_for_all_chunks(
     many: Solver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folded = []
-    fold = executor.fold_block
-    monkeypatch.setattr(executor, "fold_block", lambda *args: folded.append(1) or fold(*args))
+
+    def fold(step: BindValue, matches: Bindings, size: int, context: ExecutionContext, log: OverflowLog) -> pa.Array:
+        folded.append(1)
+        return fold_block(step, matches, size, context, log)
+
+    monkeypatch.setattr(block_steps, "fold_block", fold)
 
     rows = answered(
         many, "match { $p: User $p knows $q } return { $p.name, max { $u: User return $u.age } as m }", chunk_rows=500

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def grouped(members: Sequence[Sequence[float]], dtype: type = np.float64, seed: 
     else:
         listed, counts = rows, None
     groups = np.array([group for group, _ in listed], np.int64)
-    values = np.array([value for _, value in listed], dtype)
+    values: np.ndarray[Any, Any] = np.array([value for _, value in listed], dtype)
     return GroupedNumbers(groups, len(members), values, counts, unlimited())
 
 
@@ -72,7 +73,7 @@ def test_large_integers_that_are_close_have_their_own_variance(members: list[lis
 
 
 def test_digits_do_not_cancel() -> None:
-    numbers = grouped([[2**60 + 1, 2**60 + 2, 2**60 + 3], [1e16, 1e16 + 2.0]][:1], np.int64)
+    numbers = grouped([[2**60 + 1, 2**60 + 2, 2**60 + 3]], np.int64)
 
     assert compute_variances(numbers, numbers.count_values(), is_root=False).tolist() == [1.0]
 
@@ -136,7 +137,7 @@ def test_the_ends_of_the_range_of_a_product(values: list[int], fits: bool) -> No
 def test_a_product_of_floats_does_not_overflow_on_the_way(values: list[float], seed: int) -> None:
     (found,) = multiply_floats(grouped([values], seed=seed)).tolist()
 
-    exact = math.prod(map(Fraction, values))
+    exact = math.prod(map(Fraction, values), start=Fraction(1))
     if abs(exact) < Fraction(2) ** 1024 * (1 - Fraction(1, 2**50)):
         assert math.isclose(found, float(exact), rel_tol=1e-14, abs_tol=5e-324 * 16)
     else:
@@ -152,7 +153,9 @@ def test_a_running_sum_is_rounded_once(members: list[list[float]]) -> None:
 
     found = accumulate_floats(values, starts.astype(np.int64), unlimited()).to_float64().tolist()
 
-    expected = [sum(map(Fraction, group[: place + 1])) for group in members for place in range(len(group))]
+    expected = [
+        sum(map(Fraction, group[: place + 1]), start=Fraction(0)) for group in members for place in range(len(group))
+    ]
     for value, exact in zip(found, expected, strict=True):
         assert math.isinf(value) if abs(exact) >= 2**1024 - 2**970 else value == float(exact)
 

@@ -29,6 +29,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern
 from omnigraph.schema.types import ListOf, Scalar
+from query.pattern_blocks import exists_blocks
 
 Row = Mapping[tuple[str, str], Any]
 """The value of each (variable, property); `@id`, `@src` and `@dst` are the names of ids."""
@@ -169,7 +170,7 @@ def _holds(pattern: Pattern, graph: Graph, params: Mapping[str, Any] | None, row
     return (
         all(_hop_holds(hop, graph, row) for hop in pattern.hops)
         and all(evaluate(f, row, params) is True for f in filters)
-        and not any(matches(block.pattern, graph, params, row) for block in pattern.blocks)
+        and all(bool(matches(test.pattern, graph, params, row)) is not test.negated for test in exists_blocks(pattern))
     )
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from omnigraph.lang.query_ast import BlockKind
+from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.expr import Aggregate, Entity, Identity, IsNull, NodeRef, Not, Or, Prop, ValueRef
 from omnigraph.query.logical_plan import (
-    Either,
+    EitherBlock,
     Exists,
     OptionalMatch,
     Pattern,
     ReadQuery,
     SharedVariable,
     ValueBlock,
-    prune_columns,
 )
 from omnigraph.query.rules import rewrite_read
 from omnigraph.schema.types import ListOf, Scalar
@@ -208,7 +208,7 @@ def test_either_binds_what_all_alternatives_bind() -> None:
     pattern = matching("$p: Person either { $p knows $f } or { $f knows $p $f worksAt $c }").pattern
 
     (block,) = pattern.blocks
-    assert isinstance(block, Either)
+    assert isinstance(block, EitherBlock)
     assert [each.variable for each in block.shared] == ["p"]
     assert [each.variable for each in block.variables] == ["f"]
     assert [node.variable for node in pattern.nodes] == ["p"]
@@ -218,7 +218,7 @@ def test_a_variable_with_a_type_outside_is_shared() -> None:
     pattern = matching("$p: Person $f: Person either { $p knows $f } or { $f knows $p }").pattern
 
     (block,) = pattern.blocks
-    assert isinstance(block, Either)
+    assert isinstance(block, EitherBlock)
     assert [each.variable for each in block.shared] == ["p", "f"]
     assert block.variables == ()
 
@@ -227,7 +227,7 @@ def test_an_alternative_that_can_not_match_is_dropped() -> None:
     query = rewrite_read(read("$p: Person either { $p knows $f } or { $p knows $f $f.age in [] }", "$f.name"))
 
     (block,) = query.pattern.blocks
-    assert isinstance(block, Either)
+    assert isinstance(block, EitherBlock)
     assert len(block.alternatives) == 1
 
 

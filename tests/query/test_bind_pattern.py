@@ -2,6 +2,7 @@ import pytest
 
 from omnigraph.query.expr import Compare, EdgeRef, Identity, In, NodeRef, Op, Prop
 from omnigraph.query.logical_plan import GENERATED_PREFIX, HopDirection, SharedVariable
+from query.pattern_blocks import only_exists
 from query.reading import checked, matching, only_finding, problems, problems_in, returning
 
 
@@ -61,29 +62,29 @@ def test_a_product_is_allowed() -> None:
 
 
 def test_a_block_binds_its_own_variables_and_shares_the_others() -> None:
-    (block,) = matching("$p: Person not { $p worksAt $c $c.founded > $p.age }").pattern.blocks
+    block = only_exists(matching("$p: Person not { $p worksAt $c $c.founded > $p.age }").pattern)
 
     assert block.shared == (SharedVariable(variable="p", type=NodeRef("Person")),)
     assert [node.variable for node in block.pattern.nodes] == ["c"]
 
 
 def test_what_a_block_says_about_a_shared_variable_is_a_filter_of_the_block() -> None:
-    (block,) = matching('$p: Person not { $p: Person { name: "Ann" } }').pattern.blocks
+    block = only_exists(matching('$p: Person not { $p: Person { name: "Ann" } }').pattern)
 
     assert block.pattern.nodes == ()
     assert len(block.pattern.filters) == 1
 
 
 def test_a_block_passes_on_what_only_a_block_inside_it_shares() -> None:
-    (block,) = matching("$p: Person not { $c: Company not { $p worksAt $c } }").pattern.blocks
+    block = only_exists(matching("$p: Person not { $c: Company not { $p worksAt $c } }").pattern)
 
     assert [shared.variable for shared in block.shared] == ["p"]
-    (inner,) = block.pattern.blocks
+    inner = only_exists(block.pattern)
     assert {shared.variable for shared in inner.shared} == {"p", "c"}
 
 
 def test_a_block_may_share_an_edge_variable() -> None:
-    (block,) = matching("$p $e:knows $q not { $r: Person $r.born = $e.since }").pattern.blocks
+    block = only_exists(matching("$p $e:knows $q not { $r: Person $r.born = $e.since }").pattern)
 
     assert block.shared == (SharedVariable(variable="e", type=EdgeRef("Knows", "Person", "Person")),)
 
@@ -101,7 +102,7 @@ def test_a_block_may_share_an_edge_variable() -> None:
     ],
 )
 def test_a_block_shares_what_its_predicates_mention(predicate: str) -> None:
-    (block,) = matching(f"$p: Person not {{ $q: Person {predicate} }}").pattern.blocks
+    block = only_exists(matching(f"$p: Person not {{ $q: Person {predicate} }}").pattern)
 
     assert [shared.variable for shared in block.shared] == ["p"]
 
@@ -111,7 +112,7 @@ def test_a_block_does_not_decide_types_outside() -> None:
 
 
 def test_types_outside_decide_directions_inside() -> None:
-    (block,) = matching("$c: Company not { $c worksAt $p }").pattern.blocks
+    block = only_exists(matching("$c: Company not { $c worksAt $p }").pattern)
 
     assert block.pattern.hops[0].direction is HopDirection.IN
 

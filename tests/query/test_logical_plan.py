@@ -35,6 +35,7 @@ from omnigraph.query.logical_plan import (
     iter_predicates,
 )
 from omnigraph.schema.types import ListOf, Scalar, VectorOf
+from query.pattern_blocks import exists_blocks
 
 HERE = Span(0, 0)
 PERSON, COMPANY = NodeRef("Person"), NodeRef("Company")
@@ -214,7 +215,7 @@ def test_two_blocks_with_a_variable_of_one_name_keep_their_columns_apart() -> No
 
     query = read(Pattern(nodes=(node("p"),), blocks=(block(PERSON, "height"), block(COMPANY, "founded"))))
 
-    first, second = (absent.pattern.find_node("x") for absent in prune_columns(query).pattern.blocks)
+    first, second = (absent.pattern.find_node("x") for absent in exists_blocks(prune_columns(query).pattern))
     assert first.columns == ("height",)
     assert second.columns == ("founded",)
 

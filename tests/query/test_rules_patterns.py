@@ -17,6 +17,7 @@ from omnigraph.query.rules.pushdown import push_down
 from omnigraph.query.rules.simplify import simplify_filters
 from property_profiles import SOME_AND_MANY, profile
 from query.evaluate import Graph, Row, matches
+from query.pattern_blocks import only_exists
 from query.predicates import (
     FALSE,
     NOWHERE,
@@ -106,7 +107,7 @@ def test_a_filter_of_a_shared_variable_stays_in_its_block() -> None:
     own = compare(prop("rank", "r"), "=", const(1))
     block = absent(Pattern(nodes=(node("r"),), hops=(hop("p", "r"),), filters=(ADULT, own)), "p")
 
-    inside = push_down(friends(blocks=(block,))).blocks[0].pattern
+    inside = only_exists(push_down(friends(blocks=(block,)))).pattern
 
     assert inside.filters == (ADULT,)
     assert inside.find_node("r").filters == (own,)

@@ -23,7 +23,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.session import Session
 from omnigraph.options import Options, Traversal
 from omnigraph.query.bind import bind_query
-from omnigraph.query.expr import EdgeRef, Entity, Expr, NodeRef
+from omnigraph.query.expr import Entity, Expr, ShapedType
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.params import check_params
 from omnigraph.runtime import Runtime
@@ -276,8 +276,9 @@ def _arrow(expr: Expr) -> pa.DataType:
         ids = [pa.field(part.value, pa.utf8(), nullable=expr.nullable) for part in expr.ids]
         fields = ((p.name, to_arrow_type(p.type), p.nullable or expr.nullable) for p in expr.fields)
         return pa.struct(ids + [pa.field(name, type_, nullable=nullable) for name, type_, nullable in fields])
-    assert not isinstance(expr.type, NodeRef | EdgeRef)
-    return to_arrow_type(expr.type)
+    type_ = expr.type
+    assert not isinstance(type_, ShapedType)
+    return to_arrow_type(type_)
 
 
 def opened(uri: str, reader: Reader) -> og.Graph:

@@ -42,6 +42,16 @@ def test_a_query_answers_what_the_graph_answers(served: Served) -> None:
     assert answer == served.graph.query(ALL).to_json()
 
 
+def test_a_query_needs_no_name(served: Served) -> None:
+    answer = ask(served, "POST", "/query", json={"query": "match { $p: Person } return { count($p) as n }"})
+    named = ask(
+        served, "POST", "/query", json={"query": "query q() { match { $p: Person } return { count($p) as n } }"}
+    )
+
+    assert answer["rows"] == named["rows"]
+    assert answer["rows"][0]["n"] > 0
+
+
 @pytest.mark.parametrize("query", [ALL, 'query none() { match { $p: Person { name: "Zoe" } } return { $p.name } }'])
 def test_streams_have_the_rows_of_the_document(query: str, served: Served) -> None:
     expected = served.graph.query(query)

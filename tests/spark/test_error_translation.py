@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
+from omnigraph.bug_error import BugError
 from omnigraph.engine.bulk.load_errors import LoadError, Problem
 from omnigraph.engine.decoding.record_error import RecordError
-from omnigraph.errors import BugError, FileMissingError, OmnigraphError
+from omnigraph.errors import FileMissingError, OmnigraphError
 from omnigraph.spark.session.error_translation import carry_errors, surface_errors, translate_error
 from omnigraph.spark.spark_errors import SparkFailedError, SparkInputError, SparkUsageError
 

@@ -6,8 +6,9 @@ import lance
 import pyarrow as pa
 import pytest
 
+from omnigraph.bug_error import BugError
 from omnigraph.commit.publisher import lay_out
-from omnigraph.errors import BugError, CorruptError
+from omnigraph.errors import CorruptError
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
 from omnigraph.ops.session import Session

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from omnigraph.cli.options import (
     json_option,
@@ -92,4 +91,7 @@ def _format_result(result: "MutationResult") -> str:
 
 def _format_cell(value: object) -> str:
     """Format a value of a returned row; anything but a text as JSON."""
+    # Only a mutation that returns rows needs it, and `--help` must stay cheap.
+    import msgspec  # noqa: PLC0415
+
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

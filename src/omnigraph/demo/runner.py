@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from io import TextIOBase
 from typing import TextIO
 
+from omnigraph.bug_error import BugError
 from omnigraph.clock import Clock, SystemClock
-from omnigraph.errors import BugError
 from omnigraph.spark.session.java_runtime import set_variables
 from omnigraph.telemetry import PROCESS_TELEMETRY, RequestCounts
 

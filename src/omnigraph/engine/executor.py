@@ -1,15 +1,14 @@
 """Execute physical plans: steps run over one table of bindings, in chunks where it grows large."""
 
 from collections.abc import Mapping
-from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.block_steps import BlockSteps
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.operators.block_join import build_seeds, find_matching, join_matches, unite_matches
 from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates
 from omnigraph.engine.operators.chunking import CollectSink
 from omnigraph.engine.operators.cycle_close import close_cycle
@@ -19,24 +18,19 @@ from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, 
 from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import JoinMatches, build_product, join, match_keys, semi_join
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
-from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
-from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.output.distinct import merge_equal_rows
 from omnigraph.engine.output.projection import Frame
 from omnigraph.engine.output.result_pipeline import ResultFrame, build_result, resolve_row_range
 from omnigraph.engine.output.top_k_sink import TopKSink
 from omnigraph.engine.physical_plan import (
-    BindValue,
-    BlockStep,
     Check,
     Close,
     Compact,
     Expand,
     Filter,
     Join,
-    LeftJoin,
     Link,
     Merge,
     Node,
@@ -46,8 +40,6 @@ from omnigraph.engine.physical_plan import (
     Scan,
     SemiJoin,
     Step,
-    UnionJoin,
-    Unnest,
 )
 from omnigraph.engine.pipeline import Pipeline
 from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
@@ -160,9 +152,7 @@ class _Executor:
         self._derived: dict[tuple[Step, ...], Bindings] = {}
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
-        # By step number the index of a value that is the same for all rows.
-        self._single_values: dict[int, NDArray[np.int64]] = {}
-        self._shared_elements: dict[int, SharedElements | None] = {}
+        self._blocks = BlockSteps(context)
 
     def close(self) -> None:
         """Drop all cached results."""
@@ -172,8 +162,7 @@ class _Executor:
         self._walk_access.clear()
         self._derived.clear()
         self.solved_sides.clear()
-        self._single_values.clear()
-        self._shared_elements.clear()
+        self._blocks.close()
         self.last_match = None
 
     def run_steps(self, steps: tuple[Step, ...], bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
@@ -239,23 +228,7 @@ class _Executor:
             case Nothing():
                 return Bindings({}, 0)
             case _:
-                return self._apply_block(step, bindings, has_multiplicity=has_multiplicity)
-
-    def _apply_block(self, step: BlockStep, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
-        match step:
-            case SemiJoin():
-                return bindings.take(self._evaluate_test(step, bindings))
-            case LeftJoin():
-                return self._left_join(step, bindings, has_multiplicity=has_multiplicity)
-            case UnionJoin():
-                return self._union_join(step, bindings)
-            case BindValue():
-                return self._bind_value(step, bindings)
-            case Unnest():
-                shared = self._get_shared_elements(step)
-                return unnest(step, bindings, self.context, shared, has_multiplicity=has_multiplicity)
-            case _:
-                assert_never(step)
+                return self._blocks.apply(step, bindings, self.run_steps, has_multiplicity=has_multiplicity)
 
     def _merge(self, step: Merge, bindings: Bindings) -> Bindings:
         # Comparing rows takes about three work arrays beside the values, with 8 bytes per row each.
@@ -341,63 +314,6 @@ class _Executor:
         shared = find_shared_type(_get_value_type(expr), other)
         return keys if keys.type == shared else keys.cast(shared)  # `as_shared` does not cast large strings
 
-    # --- blocks -----------------------------------------------------------------------------------------
-
-    def _evaluate_test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """Return which rows a test keeps."""
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
-        matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=False)
-        has_match = find_matching(seeds, matches)
-        self.context.budget.release(bindings_nbytes(matches))
-        kept = ~has_match if step.is_anti else has_match
-        return kept if seeds.row_numbers is None else kept[seeds.row_numbers]
-
-    def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        """Return the same as `_evaluate_test`, and profile it: a test of a single variable is not a separate step."""
-        if self.context.profile is None:
-            return self._evaluate_test(step, bindings)
-        with self.context.profile.measure(step.number) as actual:
-            is_kept = self._evaluate_test(step, bindings)
-            actual.rows += int(np.count_nonzero(is_kept))
-            actual.bytes += is_kept.nbytes
-            return is_kept
-
-    def _left_join(self, step: LeftJoin, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
-        matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=has_multiplicity)
-        joined = join_matches(bindings, seeds, matches, step.binds, self.context.budget, is_outer=True)
-        self.context.budget.release(bindings_nbytes(matches))
-        return joined
-
-    def _union_join(self, step: UnionJoin, bindings: Bindings) -> Bindings:
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
-        parts = [self.run_steps(steps, seeds.bindings, has_multiplicity=False) for steps in step.alternatives]
-        matches = unite_matches(parts, step.variables, self.context.budget)
-        joined = join_matches(bindings, seeds, matches, step.binds, self.context.budget, is_outer=False)
-        self.context.budget.release(sum(map(bindings_nbytes, parts)))
-        return joined
-
-    def _bind_value(self, step: BindValue, bindings: Bindings) -> Bindings:
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
-        indices = self._single_values.get(step.number)
-        if indices is None:
-            matches = self.run_steps(step.steps, seeds.bindings, has_multiplicity=step.has_multiplicity)
-            values = fold_block(step, matches, seeds.size, self.context)
-            indices = self.context.values.append(step.block.variable, values, self.context.budget)
-            self.context.budget.release(bindings_nbytes(matches))
-            if not step.shared:
-                # The same for all rows, so later chunks need not solve it again.
-                self._single_values[step.number] = indices
-        return bindings.with_column(
-            step.block.variable, indices if seeds.row_numbers is None else indices[seeds.row_numbers]
-        )
-
-    def _get_shared_elements(self, step: Unnest) -> SharedElements | None:
-        # The same for all rows, so later chunks need not bind them again.
-        if step.number not in self._shared_elements:
-            self._shared_elements[step.number] = bind_shared(step, self.context)
-        return self._shared_elements[step.number]
-
     def solve_other_side(self, step: Product | Join, *, has_multiplicity: bool) -> Bindings:
         """Return the matches of the other side of a product or join; they are solved once."""
         matches = self.solved_sides.get(step.number)
@@ -409,8 +325,12 @@ class _Executor:
     def _get_candidates(self, node: Node, *, has_multiplicity: bool) -> Candidates:
         candidates = self._candidates.get(id(node))
         if candidates is None:
+
+            def test(step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+                return self._blocks.test(step, bindings, self.run_steps)
+
             candidates = Candidates(
-                node, self.context, self._test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
+                node, self.context, test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
             )
             self._candidates[id(node)] = candidates
         return candidates

@@ -275,6 +275,15 @@ class LeftJoin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TypeConversion:
+    """A variable whose rows of one type become rows of a union that the type is a part of."""
+
+    variable: str
+    from_type: str
+    to_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnionJoin:
     """Pair every row with the distinct matches of all alternatives."""
 
@@ -286,6 +295,8 @@ class UnionJoin:
     binds: tuple[str, ...]
     rows: float
     fan_out: float = 1.0
+    conversions: tuple[tuple["TypeConversion", ...], ...] = ()
+    """Of each alternative, the variables whose type is a part of the one that they have outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

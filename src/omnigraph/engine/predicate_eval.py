@@ -11,13 +11,13 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.bug_error import BugError
 from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
 from omnigraph.engine.value_store import read_records
 from omnigraph.engine.walk_values import build_walk_keys, measure_walks
-from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     Aggregate,
     And,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,13 @@ def read_records(rows: RecordRows | None, type_: ArrayOf) -> pa.Scalar:
     return pa.ListArray.from_arrays(pa.array([0, rows.size], pa.int32()), records)[0]
 
 
+class OverflowRows(Protocol):
+    """A record of the rows in which a calculation overflowed."""
+
+    def add(self, mask: NDArray[np.bool_] | None, text: str) -> None:
+        """Add rows, and what overflowed in them."""
+
+
 @dataclass(slots=True)
 class _ValueColumn:
     """The values of one variable, as they were added, and the memory that was claimed for them."""
@@ -65,6 +73,8 @@ class ValueStore:
     """
 
     _columns: dict[tuple[str, pa.DataType], _ValueColumn] = field(default_factory=dict)
+    # The indices of values that are null because an integer overflowed, and what calculated them.
+    _overflows: dict[str, list[tuple[NDArray[np.int64], str]]] = field(default_factory=dict)
 
     def append(self, variable: str, values: pa.Array, budget: Budget) -> NDArray[np.int64]:
         """Add values of a variable and return their indices, in order."""
@@ -76,6 +86,19 @@ class ValueStore:
         column.chunks.append(values)
         column.size += len(values)
         return np.arange(first, column.size, dtype=np.int64)
+
+    def mark_overflow(self, variable: str, indices: NDArray[np.int64], text: str) -> None:
+        """Record that these values are null because the calculation `text` overflowed."""
+        self._overflows.setdefault(variable, []).append((indices, text))
+
+    def has_overflow(self, variable: str) -> bool:
+        """Return whether any value of a variable overflowed."""
+        return variable in self._overflows
+
+    def log_overflow(self, variable: str, at: Positions, log: "OverflowRows") -> None:
+        """Add the rows to `log` whose value, at these indices, overflowed."""
+        for indices, text in self._overflows.get(variable, ()):
+            log.add(np.isin(at, indices), text)
 
     def drop(self, variables: Iterable[str], budget: Budget) -> None:
         """Forget the values of variables that nothing reads any more."""

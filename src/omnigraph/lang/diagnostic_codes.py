@@ -74,7 +74,10 @@ QUERY_CODES = _build_errors(
     T6="a variable, parameter or alias is used but never bound, or where it can't be",
     T7="operands that can't be compared",
     T8="an aggregate over a wrong type, or in a place where none may stand",
-    T9="a block that shares no variable with its outside or binds none, or an output that is neither aggregate nor group key",
+    T9=(
+        "a block that shares no variable with its outside or binds none,"
+        " or an output that is neither aggregate nor group key"
+    ),
     T10="a mutation of an unknown type, or without assignments",
     T11="unknown property in a mutation",
     T12="a required property or endpoint is missing",

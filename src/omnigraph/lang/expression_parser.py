@@ -87,27 +87,11 @@ class ExpressionParser:
 
     def parse_condition(self) -> Expr:
         """Parse an expression that is a clause or follows `where`: it compares, or calls a function."""
-        return self._check_condition(self.parse_or(is_condition=True))
+        return _check_condition(self.cursor, self.parse_or(is_condition=True))
 
     def continue_condition(self, first: Expr) -> Expr:
         """Parse the rest of a condition whose first term, a `not { … }`, was read."""
-        return self._check_condition(self.parse_or(is_condition=True, first=first))
-
-    def _check_condition(self, condition: Expr) -> Expr:
-        if isinstance(condition, PropertyRef | Variable | BareName | Field):
-            # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
-            text = abbreviate(self.cursor.source.slice(condition.span))
-            message = f"expected a comparison after `{text}`"
-            self.cursor.report_missing(message, f"a predicate compares: write `{text} = true`")
-            true = LiteralExpr(value=BoolLiteral(True, condition.span), span=condition.span)
-            span = condition.span
-            return Compare(op=CompareOp.EQ, left=condition, right=true, op_span=span.after, span=span)
-        is_value = isinstance(condition, LiteralExpr | Arithmetic | Negate | Index | ListExpr | Record | AllProperties)
-        if is_value or (isinstance(condition, Block) and condition.kind is not BlockKind.EXISTS):
-            text = abbreviate(self.cursor.source.slice(condition.span))
-            message = f"expected a comparison after `{text}`"
-            self.cursor.refuse(condition.span.after, message, "a predicate compares, as in `$p.age > 3`")
-        return condition
+        return _check_condition(self.cursor, self.parse_or(is_condition=True, first=first))
 
     def parse_value(self) -> Expr:
         """Parse an expression that is a column, an argument, a stored value or a sort key."""
@@ -135,7 +119,7 @@ class ExpressionParser:
         try:
             first = self._parse_and(first)
             terms = [first]
-            while self._accept_word("or"):
+            while _accept_word(self.cursor, "or"):
                 terms.append(self._parse_and())
         finally:
             self.is_condition = before
@@ -146,7 +130,7 @@ class ExpressionParser:
     def _parse_and(self, first: Expr | None = None) -> Expr:
         first = first or self._parse_not()
         terms = [first]
-        while self._accept_word("and"):
+        while _accept_word(self.cursor, "and"):
             terms.append(self._parse_not())
         if len(terms) == 1:
             return first
@@ -154,41 +138,24 @@ class ExpressionParser:
 
     def _parse_not(self) -> Expr:
         start = self.cursor.peek()
-        if self._is_property(start) or not self._accept_word("not"):
+        if self._is_property(start) or not _accept_word(self.cursor, "not"):
             return self._parse_comparison()
         with self.cursor.nest():
             if self.cursor.is_at("{"):
                 block = parse_absent_block(self, start)
                 return Not(term=block, span=start.span.to(block.span))
             refuse_foreign_clause(self.cursor)
-            is_word = self.cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and not self._is_at_braces()
+            is_word = self.cursor.is_at_kind(TokenKind.IDENT, TokenKind.TYPE) and not _is_at_braces(self.cursor)
             if is_word and self.cursor.is_followed_by("{"):
                 self.cursor.fail("a predicate", "a block that must not match is written `not { … }`")
             term = self._parse_not()
         return Not(term=term, span=start.span.to(term.span))
 
-    def _is_at_braces(self) -> bool:
-        """Return whether a `case` or a block with a value starts at the cursor."""
-        return is_at_case(self.cursor) or is_at_value_block(self.cursor)
-
-    def _accept_word(self, word: str) -> bool:
-        """Accept `and`, `or` or `not`, or what other languages write instead."""
-        token = self.cursor.peek()
-        if token.text == word:
-            self.cursor.advance()
-            return True
-        if _CONNECTIVES.get(token.text) != word and not (token.kind is TokenKind.TYPE and token.text.lower() == word):
-            return False
-        hint = "write `or`; texts are joined with `+`" if token.text == "||" else f"write `{word}`"
-        self.cursor.report(token.span, f"unexpected `{token.text}`", hint)
-        self.cursor.advance()
-        return True
-
     def _is_property(self, token: Token) -> bool:
         """Return whether the word at the cursor is a property's name although it may be reserved."""
         if not self._names_properties or token.kind is not TokenKind.IDENT or token.text in _NEVER_PROPERTIES:
             return False
-        return not self.cursor.is_followed_by("(", ".") and not self._is_at_braces()
+        return not self.cursor.is_followed_by("(", ".") and not _is_at_braces(self.cursor)
 
     # --- comparisons ---------------------------------------------------------------------------------
 
@@ -264,7 +231,7 @@ class ExpressionParser:
         """Parse the arithmetic operators after `left` that bind at least as tightly as `level`."""
         cursor = self.cursor
         count = 0
-        while (operator := self._peek_arithmetic()) and operator[1] >= level:
+        while (operator := _peek_arithmetic(self.cursor)) and operator[1] >= level:
             op, op_level = operator
             sign = cursor.advance()
             count += 1
@@ -272,23 +239,13 @@ class ExpressionParser:
                 cursor.report_limit(sign.span, f"more than {MAX_CHAIN_OPERATORS} operators in one chain", "split it")
             right = self._parse_signed()
             # A product after the right side takes it first.
-            if (following := self._peek_arithmetic()) and following[1] > op_level:
+            if (following := _peek_arithmetic(self.cursor)) and following[1] > op_level:
                 right = self._climb(right, following[1])
             # Beyond the limit the tree stays as it is: the text is refused anyway.
             if count <= MAX_CHAIN_OPERATORS:
                 span = left.span.to(right.span)
                 left = Arithmetic(op=op, left=left, right=right, op_span=sign.span, span=span)
         return left
-
-    def _peek_arithmetic(self) -> tuple[ArithmeticOp, int] | None:
-        """Return the arithmetic operator at the cursor and its level; `^` of other languages is reported as one."""
-        token = self.cursor.peek()
-        if token.text == "^":
-            hint = "a power is written `pow(base, exponent)`"
-            if not self.cursor.is_explained:
-                self.cursor.report(token.span, "unknown operator `^`", hint)
-            return ArithmeticOp.MULTIPLY, 1
-        return _ARITHMETIC.get(token.text)
 
     def _parse_signed(self) -> Expr:
         cursor = self.cursor
@@ -352,6 +309,53 @@ class ExpressionParser:
         if is_at_value_block(cursor):
             return parse_value_block(self)
         return parse_call(self) if cursor.is_followed_by("(") else _parse_word(cursor, token)
+
+
+def _check_condition(cursor: Cursor, condition: Expr) -> Expr:
+    if isinstance(condition, PropertyRef | Variable | BareName | Field):
+        # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
+        text = abbreviate(cursor.source.slice(condition.span))
+        message = f"expected a comparison after `{text}`"
+        cursor.report_missing(message, f"a predicate compares: write `{text} = true`")
+        true = LiteralExpr(value=BoolLiteral(True, condition.span), span=condition.span)
+        span = condition.span
+        return Compare(op=CompareOp.EQ, left=condition, right=true, op_span=span.after, span=span)
+    is_value = isinstance(condition, LiteralExpr | Arithmetic | Negate | Index | ListExpr | Record | AllProperties)
+    if is_value or (isinstance(condition, Block) and condition.kind is not BlockKind.EXISTS):
+        text = abbreviate(cursor.source.slice(condition.span))
+        message = f"expected a comparison after `{text}`"
+        cursor.refuse(condition.span.after, message, "a predicate compares, as in `$p.age > 3`")
+    return condition
+
+
+def _is_at_braces(cursor: Cursor) -> bool:
+    """Return whether a `case` or a block with a value starts at the cursor."""
+    return is_at_case(cursor) or is_at_value_block(cursor)
+
+
+def _accept_word(cursor: Cursor, word: str) -> bool:
+    """Accept `and`, `or` or `not`, or what other languages write instead."""
+    token = cursor.peek()
+    if token.text == word:
+        cursor.advance()
+        return True
+    if _CONNECTIVES.get(token.text) != word and not (token.kind is TokenKind.TYPE and token.text.lower() == word):
+        return False
+    hint = "write `or`; texts are joined with `+`" if token.text == "||" else f"write `{word}`"
+    cursor.report(token.span, f"unexpected `{token.text}`", hint)
+    cursor.advance()
+    return True
+
+
+def _peek_arithmetic(cursor: Cursor) -> tuple[ArithmeticOp, int] | None:
+    """Return the arithmetic operator at the cursor and its level; `^` of other languages is reported as one."""
+    token = cursor.peek()
+    if token.text == "^":
+        hint = "a power is written `pow(base, exponent)`"
+        if not cursor.is_explained:
+            cursor.report(token.span, "unknown operator `^`", hint)
+        return ArithmeticOp.MULTIPLY, 1
+    return _ARITHMETIC.get(token.text)
 
 
 def _is_at_field(cursor: Cursor) -> bool:

@@ -190,17 +190,8 @@ class Session:
             check_instant("at", at)
             assert at is not None  # noqa: S101 - one of the two is given
             snapshot = read_at_time(self.log, head, at)
-        self._check_origin(head, snapshot)
+        _check_origin(self, head, snapshot)
         return find_journal(self.log, head, snapshot), snapshot
-
-    def _check_origin(self, head: Head, snapshot: Snapshot) -> None:
-        """Check that the caller may read the branch that made a past state, however the state was named.
-
-        Commits before the fork belong to the parent branch. The newest state is the branch's own, also if its commit
-        is the parent's.
-        """
-        if snapshot.commit.branch != self.log.branch and snapshot.commit.id != head.snapshot.commit.id:
-            self.allow(Action.READ, snapshot.commit.branch)
 
     def open_tables(self, snapshot: Snapshot) -> SnapshotTables:
         """Return the tables of a snapshot."""
@@ -230,7 +221,7 @@ class Session:
             if name.isascii() and name.isdigit():
                 head = self._read_head(ManifestLog.readable_head)
                 snapshot = read_at_version(self.log, head, int(name))
-                self._check_origin(head, snapshot)
+                _check_origin(self, head, snapshot)
                 return find_journal(self.log, head, snapshot), snapshot
             raise CommitMissingError(name, self.log.branch, is_snapshot=True) from None
         self.allow(Action.READ, record.branch)
@@ -296,6 +287,16 @@ def without_limits(session: Session) -> Session:
 
 def _never_cancel() -> None:
     """Do nothing: the default of a session that is never cancelled."""
+
+
+def _check_origin(session: Session, head: Head, snapshot: Snapshot) -> None:
+    """Check that the caller may read the branch that made a past state, however the state was named.
+
+    Commits before the fork belong to the parent branch. The newest state is the branch's own, also if its commit
+    is the parent's.
+    """
+    if snapshot.commit.branch != session.log.branch and snapshot.commit.id != head.snapshot.commit.id:
+        session.allow(Action.READ, snapshot.commit.branch)
 
 
 def _is_readable(session: Session, branch: str) -> bool:

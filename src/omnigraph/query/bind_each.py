@@ -11,7 +11,7 @@ from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import ArrayOf, EdgeRef, Expr, ExprType, NodeRef
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.functions import CallContext
-from omnigraph.query.logical_plan import Each, SharedVariable
+from omnigraph.query.logical_plan import EachBlock, SharedVariable
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter
 from omnigraph.query.scope import (
     BROKEN,
@@ -39,7 +39,7 @@ class EachBinder:
     draft: BlockDraft
     list_lifted: ListLifted
     pending: list[ast.Each] = field(default_factory=list)
-    blocks: list[Each] = field(default_factory=list)
+    blocks: list[EachBlock] = field(default_factory=list)
     order: dict[str, Span] = field(default_factory=dict)
 
     @property
@@ -87,7 +87,9 @@ class EachBinder:
         if not self.findings:
             shared = self._build_shared(value, scope)
             position = build_position_name(name)
-            self.blocks.append(Each(variable=name, position=position, value=value, shared=shared, origin=clause.span))
+            self.blocks.append(
+                EachBlock(variable=name, position=position, value=value, shared=shared, origin=clause.span)
+            )
         return replace(_add_variable(scope, name, type_), elements=scope.elements | {name})
 
     def _bind_value(self, clause: ast.Each, scope: Scope) -> Expr | None:

@@ -83,7 +83,7 @@ def bind_output(
     row_ties = build_row_ties((*inputs, *appearance), scope, read.span, inputs)
     binder = ExprBinder(ReadNameResolver(scope, findings), findings, scope.lifter, ties=row_ties)
     nodes = tuple(expand_properties(read.projections, scope, findings))
-    projected = _project(nodes, binder, findings)
+    projected = _project(nodes, binder, findings, inputs)
     if isinstance(read, ast.Stage):
         projected = _name_variables(projected, scope, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
@@ -121,7 +121,7 @@ def bind_output(
 
 
 def _project(
-    nodes: Iterable[ast.Projection], binder: ExprBinder, findings: DiagnosticCollector
+    nodes: Iterable[ast.Projection], binder: ExprBinder, findings: DiagnosticCollector, inputs: tuple[str, ...]
 ) -> tuple[_BoundProjection, ...]:
     projected: list[_BoundProjection] = []
     seen: set[str] = set()
@@ -131,6 +131,9 @@ def _project(
         if isinstance(node.value, ast.BareName) and node.alias is None and before is not None and before.alias is None:
             name = node.value.name.text
             help_ = f"did you mean `{print_expr(before.value)} as {name}`?"
+            if name in inputs:
+                # A column of the stage before goes on as a variable.
+                help_ = f"did you mean `${name}`?"
             findings.add_error("T6", node.value.span, f"`{name}` has no value", help_)
             continue
         before = node

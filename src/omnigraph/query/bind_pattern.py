@@ -22,7 +22,7 @@ from omnigraph.query.expr import EdgeRef, Expr, ExprType, Identity, IsNull, Node
 from omnigraph.query.functions import CallContext
 from omnigraph.query.logical_plan import (
     GENERATED_PREFIX,
-    Either,
+    EitherBlock,
     Exists,
     NodeBinding,
     OptionalMatch,
@@ -45,7 +45,7 @@ from omnigraph.query.scope import (
     iter_names_bound_inside,
     report_unknown_property,
 )
-from omnigraph.query.union_types import list_members
+from omnigraph.query.union_types import is_part, list_members
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.findings import DiagnosticCollector
 
@@ -337,7 +337,7 @@ def _bind_optional(
 
 def _bind_either(
     clause: ast.Either, scope: Scope, drafter: BlockDrafter, types: Mapping[str, VariableType]
-) -> tuple[Scope, Either | None]:
+) -> tuple[Scope, EitherBlock | None]:
     """Bind the alternatives of an `either`; the scope that is returned has the variables that all of them bind."""
     names = [variable.name for variable in find_alternative_variables(clause) if scope.find(variable.name) is None]
     known = {
@@ -345,6 +345,8 @@ def _bind_either(
     }
     inner = [_bind_block(clauses, scope, drafter, known) for clauses in clause.alternatives]
     bound = check_alternative_types(clause, names, [each.scope for each in inner], drafter.findings)
+    # A hop outside may lead to more types than the alternatives bind; its end has one type everywhere.
+    bound |= {name: types[name] for name, type_ in bound.items() if name in types and is_part(type_, types[name])}
     wider = replace(scope, variables={**scope.variables, **bound}, hidden=scope.hidden - set(names))
     every = tuple(each for clauses in clause.alternatives for each in clauses)
     shared = _find_shared_names(every, scope)
@@ -354,14 +356,14 @@ def _bind_either(
         for name, type_ in bound.items()
         if not isinstance(type_, BrokenType)
     )
-    if not shared and not variables:
+    if not shared and not bound:
         message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
         keyword = Span(clause.span.start, clause.span.start + len("either"))
         drafter.findings.add_error("T9", keyword, message, "bind one variable in all of them")
     alternatives = tuple(pattern for pattern in patterns if pattern is not None)
     if drafter.findings or len(alternatives) < len(patterns):
         return wider, None
-    return wider, Either(shared=shared, alternatives=alternatives, variables=variables, origin=clause.span)
+    return wider, EitherBlock(shared=shared, alternatives=alternatives, variables=variables, origin=clause.span)
 
 
 def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: BlockDrafter) -> Hints:

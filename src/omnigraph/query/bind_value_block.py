@@ -53,13 +53,16 @@ def bind_value_block(
             findings.add_error("T8", node.span, message, f"write `{node.kind.value} {{ … return value }}`")
             return None
         return BlockReturn()
+    # The value is folded like the argument of an aggregate, so it may be a whole node or edge.
     value = binder.bind_value(node.value, CallContext.AGGREGATE)
     if value is None or not _is_valid_value(node, node.value, value, findings):
         return None
     if isinstance(value, Entity) and node.kind is ast.BlockKind.COUNT:
+        # Counting tells nodes apart by their ids, so no other column has to be read.
         value = build_identity(value)
     order = [_bind_key(key, node, value, binder) for key in node.order]
     limit = bind_count(node.limit, "limit", scope, findings)
+    # An error in one key must not hide those of the others, so all are bound before this returns.
     if len(findings) > before:
         return None
     if node.kind is ast.BlockKind.EXISTS:
@@ -131,5 +134,6 @@ def _build_ties(node: ast.Block, value: Expr, scope: Scope, appearance: tuple[st
     if not node.distinct:
         return tuple(build_identities(appearance, scope, node.span))
     if isinstance(value, Const | ParamRef | Now):
+        # There is a single value, so there is nothing to order.
         return ()
     return (build_identity(value) if isinstance(value, Entity) else value,)

@@ -58,6 +58,7 @@ class WayNameResolver:
                 return None
         present = [prop for prop in props if prop is not None]
         first = present[0]
+        # One column holds the values of all types, so no type is converted silently.
         if any(prop.type != first.type for prop in present):
             types = join_words(
                 f"{prop.type} of `{type_.name}`" for type_, prop in zip(self.declared, present, strict=True)
@@ -70,6 +71,7 @@ class WayNameResolver:
 
     def _resolve_meta(self, node: ast.BareName) -> Identity | None:
         name = node.name.text
+        # Members of a union are all nodes or all edges, so the first one tells which.
         allowed = ("id", "src", "dst") if isinstance(self.declared[0], EdgeType) else ("id",)
         if name in allowed:
             return Identity(variable=ROW, part=MetaColumn(name), origin=node.span)
@@ -81,6 +83,7 @@ class WayNameResolver:
         message = f"`{print_expr(node)}` can't be used in `{self.word}`"
         what = "the edge" if isinstance(self.declared[0], EdgeType) else "the node"
         help_ = f"it reads the properties of {what} itself, without a variable, and parameters"
+        # `$parameter.property` is another mistake than the variable of a pattern.
         if name in self.params:
             message, help_ = f"`${name}` is a parameter and has no properties", "use it without a property"
         self.findings.add_error("T6", node.span, message, help_)

@@ -30,6 +30,7 @@ def bind_way(drafted: ResolvedHop, drafter: BlockDrafter, types: Mapping[str, Va
         return BoundWay()
     catalog = drafter.catalog
     derived = catalog.derived.get(members[0].edge.name) if isinstance(catalog, DerivedCatalog) else None
+    # The pairs of a named pattern are no rows of a table, so there is nothing that a condition could read.
     if derived is not None:
         return BoundWay(derived=derived)
     edge = unite_edges(member.edge for member in members)
@@ -43,6 +44,7 @@ def bind_way(drafted: ResolvedHop, drafter: BlockDrafter, types: Mapping[str, Va
     walk = None
     if drafted.path is not None:
         walk = _bind_walk(drafted.path, edge, node, edges, drafter)
+    # A hop with an edge variable is a single edge, so a condition on the way is one on that edge.
     if drafted.edge_variable is not None:
         filters = tuple(_rename_row(expr, drafted.edge_variable) for expr in along)
         return BoundWay(filters=filters, walk=walk)
@@ -100,6 +102,7 @@ def _rename_row(expr: Expr, variable: str) -> Expr:
     """Return a condition on the edge itself as one on the edge variable."""
     if isinstance(expr, Prop | Identity):
         return replace(expr, variable=variable)
+    # `map_children` leaves the operands of a search as they are.
     if isinstance(expr, TextMatch):
         return replace(expr, prop=replace(expr.prop, variable=variable))
     return map_children(expr, lambda part: _rename_row(part, variable))

@@ -10,11 +10,13 @@ from omnigraph.query.scope import (
     BROKEN,
     BrokenType,
     Scope,
+    ValueVariable,
     VariableType,
     find_bound_variables,
     iter_mentioned_variables,
     iter_names_bound_inside,
 )
+from omnigraph.query.union_types import unite_types
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 
 
@@ -119,23 +121,22 @@ def _connect(clauses: Iterable[ast.Clause]) -> dict[str, str]:
 def check_alternative_types(
     clause: ast.Either, names: Sequence[str], scopes: Sequence[Scope], findings: DiagnosticCollector
 ) -> dict[str, VariableType]:
-    """Return the types of the variables that all alternatives bind; broken if they disagree, which is reported."""
+    """Return the types of the variables that all alternatives bind, those of nodes and edges united.
+
+    A type is broken if the alternatives disagree about a value, which is reported.
+    """
     bound: dict[str, VariableType] = {}
     for name in names:
         types = [scope.variables.get(name, BROKEN) for scope in scopes]
         if any(isinstance(type_, BrokenType) for type_ in types):
             bound[name] = BROKEN
             continue
-        if len(set(types)) > 1:
-            shown = join_words(dict.fromkeys(str(type_) for type_ in types))
-            message = f"`${name}` has a different type in each alternative: {shown}"
-            help_ = "use one variable for each type, or bind a type that they have in common"
-            findings.add_error("T5", clause.span, message, help_)
-            bound[name] = BROKEN
-            continue
-        if any(name in scope.elements for scope in scopes):
-            message = f"`${name}` is an element of a list in an alternative, so it can't be visible outside"
-            findings.add_error("T6", clause.span, message, "move the `each` out of the `either`")
+        if any(isinstance(type_, ValueVariable) for type_ in types):
+            # Equal values of two alternatives would be one row, but values are told apart by where they are kept.
+            is_element = any(name in scope.elements for scope in scopes)
+            kind, word = ("an element of a list", "each") if is_element else ("a walk", "path")
+            message = f"`${name}` is {kind} in an alternative, so it can't be visible outside"
+            findings.add_error("T6", clause.span, message, f"move the `{word}` out of the `either`")
             bound[name] = BROKEN
             continue
         if any(name in scope.optional for scope in scopes):
@@ -143,5 +144,13 @@ def check_alternative_types(
             findings.add_error("T6", clause.span, message, "move the `optional` block out of the `either`")
             bound[name] = BROKEN
             continue
-        bound[name] = types[0]
+        united = types[0] if len(set(types)) == 1 else unite_types(types)
+        if united is None:
+            shown = join_words(dict.fromkeys(str(type_) for type_ in types))
+            message = f"`${name}` has a different type in each alternative: {shown}"
+            help_ = "use one variable for each type, or bind a type that they have in common"
+            findings.add_error("T5", clause.span, message, help_)
+            bound[name] = BROKEN
+            continue
+        bound[name] = united
     return bound

@@ -12,8 +12,8 @@ from omnigraph.query.logical_plan import (
     RRF_LIMIT_FACTOR,
     RRF_MIN_ROWS,
     Count,
-    Each,
-    Either,
+    EachBlock,
+    EitherBlock,
     Exists,
     Hop,
     HopDirection,
@@ -221,9 +221,9 @@ def _explain_block(block: PatternBlock) -> Iterator[str]:
             yield f"optional{per}"
         case ValueBlock():
             yield f"${block.variable} = {format_block(block)}{per}"
-        case Each():
+        case EachBlock():
             yield f"each ${block.variable} in {format_expr(block.value)}"
-        case Either():
+        case EitherBlock():
             yield f"distinct {', '.join(f'${each.variable}' for each in block.variables) or 'matches'} of either{per}"
         case _:
             assert_never(block)

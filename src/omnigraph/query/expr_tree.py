@@ -63,6 +63,7 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
         case TextMatch():
             return (expr.prop, expr.query) if expr.edits is None else (expr.prop, expr.query, expr.edits)
         case _:
+            # Split in two, since one function for all classes would be too long to read.
             return _list_arguments(expr)
 
 
@@ -73,6 +74,7 @@ def _list_arguments(
         case Computed():
             return expr.arguments
         case Case():
+            # Each condition before its value, as they are written.
             return (*(part for branch in expr.branches for part in branch), expr.otherwise)
         case RecordExpr():
             return tuple(value for _, value in expr.items)
@@ -96,7 +98,7 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     The children of a search or rank and the fields of an object are unchanged: their classes are fixed.
     """
     match expr:
-        case Compare():
+        case Compare() | Distance():
             return replace(expr, left=change(expr.left), right=change(expr.right))
         case In():
             return replace(expr, element=change(expr.element), collection=change(expr.collection))
@@ -116,8 +118,6 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return _map_window(expr, change)
         case Computed():
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
-        case Distance():
-            return replace(expr, left=change(expr.left), right=change(expr.right))
         case RecordExpr():
             return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
         case FieldRef():
@@ -208,10 +208,14 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
 
     An expression without one is decided by the known ones: it has one value for each combination of theirs.
     """
+    # The properties of a whole node or edge follow from it.
+    wholes = {part.variable for part in known if isinstance(part, Entity)}
     stack = [expr]
     while stack:
         part = stack.pop()
         if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
+            continue
+        if isinstance(part, Prop | Identity) and part.variable in wholes:
             continue
         children = list_children(part)
         if not children or isinstance(part, Entity | Aggregate | Window | Nearest | Bm25 | Rrf | TextMatch | Snippet):

@@ -43,7 +43,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_foreign, find_variables, walk
 from omnigraph.query.expr_types import ROW
 from omnigraph.query.stage_plan import StageVariable, UnionSource, iter_stages, list_sources, map_source
-from omnigraph.query.union_types import list_identities
+from omnigraph.query.union_types import is_part, list_identities
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
@@ -238,7 +238,7 @@ class OptionalMatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Either:
+class EitherBlock:
     """`either { … } or { … }`: the distinct `variables` of the matches of all alternatives.
 
     Each alternative binds all of `variables`; what else it binds is not visible outside.
@@ -254,8 +254,8 @@ class Either:
         for pattern in self.alternatives:
             check_pattern(pattern, _index_shared(self.shared))
             types = pattern.types
-            for bound in self.variables:
-                require(types.get(bound.variable) == bound.type, f"an alternative does not bind {bound.variable}")
+            for each in self.variables:
+                require(is_part(types.get(each.variable), each.type), f"an alternative does not bind {each.variable}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +319,7 @@ class ValueBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Each:
+class EachBlock:
     """`each $x in list`: a match for each element of `value`, with `variable` bound to it; none if it is null or empty.
 
     An element that is a node or edge is bound to its row, so that hops can start there. `position` is bound to the
@@ -348,7 +348,7 @@ class Each:
         return isinstance(self.type, NodeRef | EdgeRef)
 
 
-PatternBlock: TypeAlias = Exists | OptionalMatch | Either | ValueBlock | Each
+PatternBlock: TypeAlias = Exists | OptionalMatch | EitherBlock | ValueBlock | EachBlock
 
 
 def build_list_type(element: ExprType) -> ExprType:
@@ -388,11 +388,11 @@ class Pattern:
         """The types of all variables that are bound to nodes and edges, also by alternatives and optional blocks."""
         types = self.own_types
         for block in self.blocks:
-            if isinstance(block, Either):
+            if isinstance(block, EitherBlock):
                 types.update(_index_shared(block.variables))
             elif isinstance(block, OptionalMatch):
                 types.update(block.pattern.entity_types)
-            elif isinstance(block, Each) and block.is_entity:
+            elif isinstance(block, EachBlock) and block.is_entity:
                 types[block.variable] = block.type
         return types
 
@@ -404,7 +404,7 @@ class Pattern:
         for block in self.blocks:
             if isinstance(block, OptionalMatch):
                 types.update(block.pattern.row_types)
-            elif isinstance(block, Each):
+            elif isinstance(block, EachBlock):
                 types.update(get_bound_types(block))
         return types
 
@@ -435,23 +435,23 @@ class Pattern:
 
 def get_patterns(block: PatternBlock) -> tuple[Pattern, ...]:
     """Return the patterns of a block: one, or its alternatives; an `each` has none."""
-    if isinstance(block, Each):
+    if isinstance(block, EachBlock):
         return ()
-    return block.alternatives if isinstance(block, Either) else (block.pattern,)
+    return block.alternatives if isinstance(block, EitherBlock) else (block.pattern,)
 
 
 def map_patterns(block: PatternBlock, change: Callable[[Pattern], Pattern]) -> PatternBlock:
     """Return the block with `change` applied to its patterns."""
-    if isinstance(block, Each):
+    if isinstance(block, EachBlock):
         return block
-    if isinstance(block, Either):
+    if isinstance(block, EitherBlock):
         return replace(block, alternatives=tuple(map(change, block.alternatives)))
     return replace(block, pattern=change(block.pattern))
 
 
 def get_block_exprs(block: PatternBlock) -> tuple[Expr, ...]:
     """Return the expressions of a block beside those of its patterns."""
-    if isinstance(block, Each):
+    if isinstance(block, EachBlock):
         return (block.value,)
     return block.exprs if isinstance(block, ValueBlock) else ()
 
@@ -463,11 +463,11 @@ def get_bound_types(block: PatternBlock) -> dict[str, ExprType]:
             return {}
         case OptionalMatch():
             return block.pattern.row_types
-        case Either():
+        case EitherBlock():
             return _index_shared(block.variables)
         case ValueBlock():
             return {block.variable: block.type}
-        case Each():
+        case EachBlock():
             return {block.variable: block.type, block.position: Scalar.I64}
         case _:
             assert_never(block)

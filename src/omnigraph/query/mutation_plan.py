@@ -105,6 +105,7 @@ class Update:
     def __post_init__(self) -> None:
         _check_unique_names(tuple(assign.property for assign in self.values))
         _check_where(self.where)
+        # The values are those before the update, so the order of the assignments means nothing.
         for assign in self.values:
             require(all(name == ROW for name in find_variables(assign.value)), "an update reads the current row only")
         require(bool(self.values), "an update needs at least one value")
@@ -166,6 +167,7 @@ class DriveMatch:
         named = {s.variable for s in self.statements if isinstance(s, InsertNode | InsertEdge)}
         for statement in self.statements:
             if isinstance(statement, UpdateMatched | DeleteMatched):
+                # Rows are changed by their ids, so that of the variable has to be a column.
                 is_id = isinstance(columns.get(statement.variable), Identity)
                 require(is_id, f"the match has no ids of {statement.variable}")
             if not isinstance(statement, DeleteMatched):
@@ -195,6 +197,7 @@ class MutationQuery:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        # Statements of one match run on its answer, so their order is fixed and deletes may be among them.
         deletes = {number for number, kinds in self._list_kinds() if True in kinds}
         others = {number for number, kinds in self._list_kinds() if False in kinds}
         is_apart = not deletes or not others or len(deletes | others) == 1

@@ -188,6 +188,7 @@ def unify(types: tuple[ValueType, ...]) -> ValueType | None:
     first = types[0]
     if all(type_ == first for type_ in types):
         return first
+    # Values of two enums have only their texts in common.
     if all(is_text(type_) for type_ in types):
         return Scalar.STRING
     if all(is_numeric(type_) for type_ in types):
@@ -211,6 +212,7 @@ def resolve_arithmetic(function: ScalarFunction, left: ValueType, right: ValueTy
     """Return the type of a calculation with two numbers; None if a side is no number."""
     if not is_numeric(left) or not is_numeric(right):
         return None
+    # `1 / 2` is 0.5; `div` divides integers.
     return Scalar.F64 if function is ScalarFunction.DIVIDE else widen((left, right))
 
 
@@ -223,6 +225,7 @@ def _widen_first(types: tuple[ValueType, ...]) -> ValueType:
 
 
 def _keep_first(types: tuple[ValueType, ...]) -> ValueType:
+    # The result may be a text that is no value of the enum.
     return Scalar.STRING if isinstance(types[0], EnumOf) else types[0]
 
 

@@ -43,6 +43,7 @@ class EdgeUnion(EdgeRef):
 
 def unite_nodes(names: Iterable[str]) -> NodeRef:
     """Return the union of node types; a single one stays as it is."""
+    # Sorted, so that one set of types has one name, however the query lists them.
     members = tuple(sorted(set(names)))
     return NodeRef(members[0]) if len(members) == 1 else NodeUnion(SEPARATOR.join(members), members)
 
@@ -56,6 +57,24 @@ def unite_edges(edges: Iterable[EdgeRef]) -> EdgeRef:
     source = unite_nodes(member.source for member in members).name
     target = unite_nodes(member.target for member in members).name
     return EdgeUnion(name, source, target, members)
+
+
+def unite_types(types: Sequence[object]) -> NodeRef | EdgeRef | None:
+    """Return the union of the types of nodes, or of edges, unions included; None if there are others among them."""
+    nodes = [type_ for type_ in types if isinstance(type_, NodeRef)]
+    if len(nodes) == len(types):
+        return unite_nodes(member for node in nodes for member in list_members(node.name))
+    edges = [type_ for type_ in types if isinstance(type_, EdgeRef)]
+    if len(edges) < len(types):
+        return None
+    return unite_edges(
+        member for edge in edges for member in (edge.members if isinstance(edge, EdgeUnion) else (edge,))
+    )
+
+
+def is_part(type_: object, whole: object) -> bool:
+    """Return whether all rows of a type are rows of another one: it is the same, or a part of that union."""
+    return type_ == whole or unite_types((type_, whole)) == whole
 
 
 def list_members(name: str) -> tuple[str, ...]:
@@ -94,6 +113,7 @@ def find_table_type(catalog: Catalog, name: str) -> AnyType:
         return types[0]
     properties = tuple(_find_shared_properties(types))
     first = types[0]
+    # A union never mixes nodes and edges.
     if isinstance(first, NodeType):
         return NodeType(name=name, properties=properties)
     edges = [type_ for type_ in types if isinstance(type_, EdgeType)]
@@ -151,6 +171,7 @@ def build_meta_value(variable: str, name: str, origin: Span, *, nullable: bool =
 
 def list_identities(entity: Entity) -> tuple[Expr, ...]:
     """Return the expressions that are decided by a whole node or edge: its identity, and of a union its id and type."""
+    # Rows of different members may have the same id, so of a union the id alone decides nothing.
     identity = Identity(variable=entity.variable, nullable=entity.nullable, origin=entity.origin)
     if not is_union(entity.type.name):
         return (identity,)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance import LanceDataset, LanceFragment
 from lance.fragment import write_fragments
 
-from omnigraph.errors import BugError
+from omnigraph.bug_error import BugError
 from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.lance_table import LanceTable, check_fragment_blobs, is_blob, verify

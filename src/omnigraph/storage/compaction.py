@@ -19,7 +19,8 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.optimize import CompactionTask
 
-from omnigraph.errors import BugError, Kind, OmnigraphError
+from omnigraph.bug_error import BugError
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import Announce, stamp_deletions, stamp_fragment

@@ -75,10 +75,6 @@ class EdgeAccess:
     def _is_forced(self) -> bool:
         return self._context.traversal is Traversal.INDEXED
 
-    def _note(self, choice: str) -> None:
-        if self._context.profile is not None:
-            self._context.profile.note_choice(f"{self.link.edge} by {choice}")
-
     @property
     def is_in_memory(self) -> bool:
         """Whether the hop is a single edge and its lists are those of the whole adjacency."""
@@ -215,35 +211,28 @@ class EdgeAccess:
         if self._whole is None:
             self._whole = self._load_adjacency(self.link.direction)
             if self.link.along:
-                self._whole = self._filter_lists(self._whole)
+                self._whole = _keep_passing(self._whole, self.link, self._context)
         return self._whole
-
-    def _filter_lists(self, lists: AdjacencyLists) -> AdjacencyLists:
-        """Return the lists of the edges that pass the conditions on the way."""
-        is_kept = np.zeros(self._context.get_reader(self.link.edge).size, np.bool_)
-        is_kept[find_rows(self.link.along, self.link.edge, None, self._context)] = True
-        # Their memory is that of the lists themselves at most.
-        self._context.budget.claim(measure_lists(lists), f"the edges of {self.link.edge} that pass")
-        return filter_lists(lists, is_kept, is_set=not self.link.reads_edges)
 
     def _get_single_hop_lists(self, sources: Positions) -> AdjacencyLists:
         if not self.is_indexed and self.link.access is EdgeAccessMode.INDEXED:
-            self._note("csr, which is at hand")
+            _note_access(self.link, "csr, which is at hand", self._context)
         if self._whole is not None or not self.is_indexed:
             return self.get_all_lists()
         distinct = deduplicate(sources)
         if len(distinct) > MAX_LOOKUPS and not self._is_forced:
-            self._note(f"csr, as there are {len(distinct):,} sources")
+            _note_access(self.link, f"csr, as there are {len(distinct):,} sources", self._context)
             return self.get_all_lists()
         if self.link.members:
             return look_up_union_lists(self.link, distinct, self._context)
         match self.link.direction:
             case HopDirection.OUT:
-                return self._look_up_lists(distinct, SRC, DST, self.link.far)
+                return _look_up_lists(self.link, distinct, (SRC, DST), self._context)
             case HopDirection.IN:
-                return self._look_up_lists(distinct, DST, SRC, self.link.far)
+                return _look_up_lists(self.link, distinct, (DST, SRC), self._context)
             case HopDirection.BOTH:
-                sides = (self._look_up_lists(distinct, *ends, self.link.far) for ends in ((SRC, DST), (DST, SRC)))
+                both = ((SRC, DST), (DST, SRC))
+                sides = (_look_up_lists(self.link, distinct, ends, self._context) for ends in both)
                 return merge_directions(*sides)
             case _:
                 assert_never(self.link.direction)
@@ -253,7 +242,10 @@ class EdgeAccess:
     def _load_adjacency(self, direction: HopDirection) -> AdjacencyLists:
         reads_edges = self.link.loads_edges
         if self.link.derived is not None:
-            return self._build_derived_lists(direction)
+            assert self._load_pairs is not None  # noqa: S101 - the executor gives it
+            pairs = self._load_pairs(self.link)
+            self._context.budget.claim(32 * len(pairs[0]), f"the pairs of {self.link.edge}")
+            return _build_derived_lists(pairs, self.space_size, direction)
         if self.link.members:
             return load_union_lists(self.link, self._context, reads_edges=reads_edges)
         topology = self._context.get_topology(self.link.edge)
@@ -266,18 +258,6 @@ class EdgeAccess:
                 return self._merge_both_directions(reads_edges)
             case _:
                 assert_never(direction)
-
-    def _build_derived_lists(self, direction: HopDirection) -> AdjacencyLists:
-        """Return the lists of the edges that a named pattern stands for."""
-        assert self._load_pairs is not None  # noqa: S101 - the executor gives it
-        source, target = self._load_pairs(self.link)
-        size = self.space_size
-        self._context.budget.claim(32 * len(source), f"the pairs of {self.link.edge}")
-        out = _to_lists(collapse_parallel_edges(build_csr(source, target, size, size)))
-        if direction is HopDirection.OUT:
-            return out
-        back = _to_lists(collapse_parallel_edges(build_csr(target, source, size, size)))
-        return back if direction is HopDirection.IN else merge_directions(out, back)
 
     def _merge_both_directions(self, reads_edges: bool) -> AdjacencyLists:
         edge = self._context.get_edge_type(self.link.edge)
@@ -292,21 +272,44 @@ class EdgeAccess:
         # Cached across queries, by the versions of both tables: merging sorts all edges of the type.
         return self._context.cache.get_or_build(("both", reads_edges, *pins), build, measure_lists)
 
-    # --- by lookup ----------------------------------------------------------------------------------
 
-    def _look_up_lists(self, sources: Positions, near: str, far: str, far_type: str) -> AdjacencyLists:
-        """Build the lists of distinct ascending nodes by the index on one end of the edges."""
-        context = self._context
-        edges = context.get_reader(self.link.edge)
-        far_nodes = context.get_reader(far_type)
-        ids = context.get_reader(self.link.near).take_values(ID, sources)
-        positions, ends = edges.find_matching(near, ids)
-        context.budget.check()
-        # The near end of each edge is an id; the lists are numbered by source.
-        numbers = read_numbers(pc.index_in(ends, value_set=_cast_ids(ids, ends.type))).astype(np.int64)
-        targets = far_nodes.find(edges.take_values(far, positions))
-        is_set = not self.link.reads_edges
-        return build_lists(sources, numbers, targets, None if is_set else positions, is_set=is_set)
+def _keep_passing(lists: AdjacencyLists, link: Link, context: ExecutionContext) -> AdjacencyLists:
+    """Return the lists of the edges that pass the conditions on the way."""
+    is_kept = np.zeros(context.get_reader(link.edge).size, np.bool_)
+    is_kept[find_rows(link.along, link.edge, None, context)] = True
+    # Their memory is that of the lists themselves at most.
+    context.budget.claim(measure_lists(lists), f"the edges of {link.edge} that pass")
+    return filter_lists(lists, is_kept, is_set=not link.reads_edges)
+
+
+def _build_derived_lists(pairs: tuple[Positions, Positions], size: int, direction: HopDirection) -> AdjacencyLists:
+    """Return the lists of the edges that a named pattern stands for, between nodes of a table of `size` rows."""
+    source, target = pairs
+    out = _to_lists(collapse_parallel_edges(build_csr(source, target, size, size)))
+    if direction is HopDirection.OUT:
+        return out
+    back = _to_lists(collapse_parallel_edges(build_csr(target, source, size, size)))
+    return back if direction is HopDirection.IN else merge_directions(out, back)
+
+
+def _look_up_lists(link: Link, sources: Positions, ends: tuple[str, str], context: ExecutionContext) -> AdjacencyLists:
+    """Build the lists of distinct ascending nodes by the index on one end of the edges."""
+    near, far = ends
+    edges = context.get_reader(link.edge)
+    far_nodes = context.get_reader(link.far)
+    ids = context.get_reader(link.near).take_values(ID, sources)
+    positions, near_ids = edges.find_matching(near, ids)
+    context.budget.check()
+    # The near end of each edge is an id; the lists are numbered by source.
+    numbers = read_numbers(pc.index_in(near_ids, value_set=_cast_ids(ids, near_ids.type))).astype(np.int64)
+    targets = far_nodes.find(edges.take_values(far, positions))
+    is_set = not link.reads_edges
+    return build_lists(sources, numbers, targets, None if is_set else positions, is_set=is_set)
+
+
+def _note_access(link: Link, choice: str, context: ExecutionContext) -> None:
+    if context.profile is not None:
+        context.profile.note_choice(f"{link.edge} by {choice}")
 
 
 def _cast_ids(ids: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -1,5 +1,6 @@
 """The edges of a hop of several edge types as adjacency lists over the positions of unions of node types."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.engine.bindings import Positions
+from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, build_lists
-from omnigraph.engine.physical_plan import Link, LinkMember
+from omnigraph.engine.physical_plan import Link, LinkMember, TypeConversion
 from omnigraph.engine.tables.csr import build_csr, choose_position_type, collapse_parallel_edges
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.union_reader import UnionReader
@@ -112,6 +113,17 @@ def convert_positions(at: Positions, from_name: str, to_name: str, context: Exec
         if base is not None:
             result[rows] = own + base
     return result
+
+
+def convert_columns(bindings: Bindings, conversions: Iterable[TypeConversion], context: ExecutionContext) -> Bindings:
+    """Return matches whose variables of other types are bound to the rows of unions."""
+    for each in conversions:
+        # The matches of a pattern that never matches have no columns.
+        if each.variable in bindings.columns:
+            at = bindings.columns[each.variable]
+            context.budget.claim(8 * len(at), "positions in a union of types")
+            bindings = bindings.with_column(each.variable, convert_positions(at, each.from_type, each.to_type, context))
+    return bindings
 
 
 def convert_lists(lists: AdjacencyLists, link: Link, context: ExecutionContext) -> AdjacencyLists:

@@ -31,6 +31,7 @@ from omnigraph.engine.output.lists import build_lists, resolve_fraction, sort_co
 from omnigraph.engine.output.projection import Frame, FrameValues, normalize_zeros
 from omnigraph.engine.output.sort_keys import compute_sort_keys
 from omnigraph.engine.predicate_eval import evaluate_over
+from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.errors import QueryError
 from omnigraph.query.expr import Aggregate, AggregateFunction, Expr, Identity, Prop, Window
 from omnigraph.query.format_expr import format_expr
@@ -63,8 +64,10 @@ def group(frame: Frame, grouping: Grouping) -> Frame:
     return Frame(bindings, frame.types, frame.context, aggregates, frame.scores, is_merged=True)
 
 
-def fold_groups(frame: Frame, groups: Groups, aggregate: Aggregate) -> pa.Array:
+def fold_groups(frame: Frame, groups: Groups, aggregate: Aggregate, log: OverflowLog | None = None) -> pa.Array:
     """Return an aggregate of every group, also of those without a row.
+
+    With a `log`, groups whose sum of integers exceeds I64 are null, and are added to it.
 
     Raises:
         QueryError: A count, sum or product of integers exceeds I64, or another aggregate exceeds F64.
@@ -76,7 +79,7 @@ def fold_groups(frame: Frame, groups: Groups, aggregate: Aggregate) -> pa.Array:
             # The groups stay, also those of which no row is left.
             frame, groups = frame.take(rows), Groups(groups.row_groups[rows], groups.count, groups.first)
         aggregate = replace(aggregate, where=None)
-    return _Aggregator(frame, groups).compute(aggregate)
+    return _Aggregator(frame, groups, log).compute(aggregate)
 
 
 def _take_group_columns(bindings: Bindings, groups: Groups) -> Mapping[str, Positions]:
@@ -89,9 +92,10 @@ def _take_group_columns(bindings: Bindings, groups: Groups) -> Mapping[str, Posi
 class _Aggregator:
     """The aggregate functions over the groups of one frame."""
 
-    def __init__(self, frame: Frame, groups: Groups) -> None:
+    def __init__(self, frame: Frame, groups: Groups, log: OverflowLog | None = None) -> None:
         self.frame = frame
         self.groups = groups
+        self.log = log
 
     def compute(self, aggregate: Aggregate) -> pa.Array:
         """Compute an aggregate of every group."""
@@ -180,6 +184,10 @@ class _Aggregator:
             floats = read_numbers(values.cast(pa.float64()))
             sums = sum_floats(row_groups, self.groups.count, floats, multiplicity, self.frame.context.budget)
         result: NDArray[np.generic]
+        if aggregate.fold is AggregateFunction.SUM and is_whole and self.log is not None:
+            result, too_large = sums.wrap_int64()
+            self.log.add(too_large, format_expr(aggregate))
+            return pa.array(result, mask=(counts == 0) | too_large)
         if aggregate.fold is AggregateFunction.SUM:
             result = _check_int64(aggregate, sums) if is_whole else sums.to_float64()
         else:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
@@ -15,10 +16,13 @@ from omnigraph.engine.output.projection import Frame
 from omnigraph.engine.output.result_pipeline import resolve_count
 from omnigraph.engine.output.sort import SortKey, sort_rows
 from omnigraph.engine.physical_plan import BindValue
+from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.search_arguments import reserve
 from omnigraph.engine.value_store import to_stored_type
+from omnigraph.errors import QueryError
 from omnigraph.lang.query_ast import BlockKind
-from omnigraph.query.expr import Expr
+from omnigraph.query.expr import Computed, Expr, ValueRef
+from omnigraph.query.expr_tree import walk
 from omnigraph.query.logical_plan import ValueBlock
 from omnigraph.storage.arrow_buffers import build_array, is_valid
 
@@ -27,8 +31,11 @@ _BYTES_PER_VALUE = 8
 _WORK_COLUMNS = 4
 
 
-def fold_block(step: BindValue, matches: Bindings, size: int, context: ExecutionContext) -> pa.Array:
+def fold_block(step: BindValue, matches: Bindings, size: int, context: ExecutionContext, log: OverflowLog) -> pa.Array:
     """Return the value of a block for each of `size` combinations.
+
+    Those in which an integer overflows are null, and are added to `log`: whether that is an error depends on where the
+    value is read.
 
     Raises:
         QueryError: A count or sum is too large for its type.
@@ -47,11 +54,40 @@ def fold_block(step: BindValue, matches: Bindings, size: int, context: Execution
     columns = len(block.exprs) + _WORK_COLUMNS
     what = f"`{block.kind.value}` of {matches.size:,} matches"
     with reserve(context.budget, matches.size * _BYTES_PER_VALUE * columns, what):
-        frame, numbers = _choose_rows(block, frame, numbers, size)
-        groups = Groups(numbers, size, np.zeros(0, np.int64))
-        if block.kind is BlockKind.COLLECT and block.value is not None:
-            return _collect(frame, block.value, numbers, size)
-        return fold_groups(frame, groups, block.aggregate)
+        try:
+            return _fold_chosen(block, frame, numbers, size, log)
+        except QueryError as error:
+            if error.code != "calculation_overflow":
+                raise
+            # Only combinations with such a row have no value: the others are folded without them.
+            overflowed = _find_overflowed(block, frame, numbers, size, log)
+            rows = np.flatnonzero(~overflowed[numbers])
+            values = _fold_chosen(block, frame.take(rows), numbers[rows], size, log)
+            return pc.if_else(build_array(overflowed), pa.scalar(None, values.type), values)
+
+
+def _fold_chosen(block: ValueBlock, frame: Frame, numbers: NDArray[np.int64], size: int, log: OverflowLog) -> pa.Array:
+    """Return the fold of the matches that count."""
+    frame, numbers = _choose_rows(block, frame, numbers, size)
+    groups = Groups(numbers, size, np.zeros(0, np.int64))
+    if block.kind is BlockKind.COLLECT and block.value is not None:
+        return _collect(frame, block.value, numbers, size)
+    return fold_groups(frame, groups, block.aggregate, log)
+
+
+def _find_overflowed(
+    block: ValueBlock, frame: Frame, numbers: NDArray[np.int64], size: int, log: OverflowLog
+) -> NDArray[np.bool_]:
+    """Return the combinations in which a value or sort key overflows, and add them to `log`."""
+    rows = OverflowLog()
+    for expr in block.exprs:
+        if any(isinstance(part, Computed | ValueRef) for part in walk(expr)):
+            frame.evaluate_logged(expr, None, rows)
+    overflowed = np.zeros(size, np.bool_)
+    if rows.mask is not None:
+        overflowed[numbers[np.broadcast_to(rows.mask, numbers.shape)]] = True
+    log.add(overflowed, rows.text)
+    return overflowed
 
 
 def _fold_nothing(block: ValueBlock, size: int) -> pa.Array:

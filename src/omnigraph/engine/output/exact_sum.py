@@ -68,6 +68,19 @@ class ExactSums:
         sums: Ints = (highest << _DIGIT_BITS) + self.digits[0]
         return sums
 
+    def wrap_int64(self) -> tuple[Ints, NDArray[np.bool_]]:
+        """Return the sums of whole numbers in 64 bits, and which of them are too large: their bits are cut off."""
+        highest = self.digits[-1]
+        if self.digits.shape[0] <= 2:
+            too_large = (highest < -(2**31)) | (highest >= 2**31)
+            return (highest << _DIGIT_BITS) + self.digits[0], too_large
+        # What fits has no digits above the second but copies of its sign.
+        sign = np.where(self.digits[1] >= 2**31, -1, 0)
+        too_large = highest != sign
+        for digit in self.digits[2:-1]:
+            too_large |= digit != (sign & _MASK)
+        return (self.digits[1] << _DIGIT_BITS) + self.digits[0], too_large
+
     def to_float64(self) -> Floats:
         """Return the sums, rounded once to the nearest float; infinite if too large."""
         negative = self.digits[-1] < 0

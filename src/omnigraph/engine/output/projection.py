@@ -42,7 +42,7 @@ from omnigraph.query.expr import (
     ValueRef,
     Window,
 )
-from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
@@ -138,19 +138,35 @@ class Frame:
 
     def evaluate_stored(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
         """Evaluate an expression like `evaluate`, but keep whole nodes and edges as positions of their rows."""
+        log = OverflowLog()
+        values = self.evaluate_logged(expr, rows, log)
+        log.check()
+        return values
+
+    def evaluate_logged(self, expr: Expr, rows: Rows | None, log: OverflowLog) -> pa.Array:
+        """Evaluate an expression like `evaluate_stored`; rows in which an integer overflows are added to `log`."""
+        for part in walk(expr):
+            # The value of a block may have overflowed where it was folded, as a condition may not care.
+            if not isinstance(part, ValueRef) or not self.context.values.has_overflow(part.variable):
+                continue
+            # What an aggregate has folded is no column of the groups, and was checked then.
+            if part.variable in self.bindings.columns:
+                self.context.values.log_overflow(part.variable, self.get_positions(part.variable, rows), log)
         match expr:
             case ValueRef():
-                at = self.get_positions(expr.variable, rows)
-                return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
+                return self.read_value(expr, rows)
             case Aggregate() | Window():
                 values = self.aggregates[expr]
                 return values if rows is None else values.take(build_array(rows))
             case _:
-                log = OverflowLog()
                 values = concat_chunks(evaluate_over(expr, FrameValues(self, rows), self.context.inputs, log))
-                log.check()
                 type_ = to_stored_type(expr.type)
                 return values if values.type == type_ else values.cast(type_)
+
+    def read_value(self, expr: ValueRef, rows: Rows | None) -> pa.Array:
+        """Return the values of a variable that is bound to values; null where a calculation overflowed."""
+        at = self.get_positions(expr.variable, rows)
+        return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
 
     def _read_column(self, variable: str, name: str, type_: pa.DataType, rows: Rows | None) -> pa.Array:
         values = self.context.take_values(self.types[variable], name, self.get_positions(variable, rows))
@@ -172,7 +188,7 @@ class FrameValues:
     def read_column(self, expr: VariableValue) -> Column:
         """Return the values of a property, id or value variable."""
         if isinstance(expr, ValueRef):
-            return self.frame.evaluate_stored(expr, self.rows)
+            return self.frame.read_value(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
 
     def read_positions(self, variable: str) -> Column:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.query.expr import Expr
 from omnigraph.query.expr_tree import find_variables, split_conjuncts
-from omnigraph.query.logical_plan import Each, Either, Exists, Hop, Pattern, PatternBlock, get_bound_types
+from omnigraph.query.logical_plan import EachBlock, EitherBlock, Exists, Hop, Pattern, PatternBlock, get_bound_types
 
 # By variable the hops that end there, each with the variable at its other end.
 HopsByVariable = dict[str, list[tuple[Hop, str]]]
@@ -59,9 +59,9 @@ class PatternGraph:
                 self.node_blocks.setdefault(shared[0], []).append(block)
             else:
                 self.blocks.append(PendingBlock(block, frozenset(shared), frozenset(get_bound_types(block))))
-            if isinstance(block, Either):
+            if isinstance(block, EitherBlock):
                 self.late_variables.update(dict.fromkeys(each.variable for each in block.variables))
-            elif isinstance(block, Each) and block.is_entity:
+            elif isinstance(block, EachBlock) and block.is_entity:
                 self.late_variables[block.variable] = None
 
     def _push_down(self, pattern: Pattern) -> dict[str | None, list[Expr]]:

@@ -21,7 +21,7 @@ from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.pattern_graph import JoinPredicate, PatternGraph, PendingBlock
 from omnigraph.query.expr import Entity, Expr, Identity, Prop
 from omnigraph.query.expr_tree import find_variables, walk
-from omnigraph.query.logical_plan import DerivedEdge, Each, Hop, OptionalMatch, PatternBlock, ValueBlock
+from omnigraph.query.logical_plan import DerivedEdge, EachBlock, Hop, OptionalMatch, PatternBlock, ValueBlock
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 
 # From this number of rows on, rows with equal values are merged before a hop or join, if at most one in this factor is
@@ -71,6 +71,7 @@ class PlanContext:
         """Return the context of an inner block, whose matches other expressions read."""
         inner = PlanContext(self.costs, outputs)
         inner._numbers = self._numbers
+        inner.plan_derived = self.plan_derived
         return inner
 
     def next_number(self) -> int:
@@ -119,7 +120,7 @@ class PendingPredicates:
             and not isinstance(pending.block, OptionalMatch)
             and not (isinstance(pending.block, ValueBlock) and not (names and pending.binds & reads))
             # The elements of a list multiply the rows, so they wait until something reads them.
-            and not (isinstance(pending.block, Each) and not pending.binds & (reads | ends))
+            and not (isinstance(pending.block, EachBlock) and not pending.binds & (reads | ends))
         ]
         self.blocks = [pending for pending in self.blocks if pending not in ready]
         return ready

@@ -21,6 +21,7 @@ from omnigraph.engine.physical_plan import (
     Product,
     SemiJoin,
     Step,
+    TypeConversion,
     UnionJoin,
     Unnest,
     get_type_name,
@@ -46,8 +47,8 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_variables, find_windows
 from omnigraph.query.logical_plan import (
     DerivedEdge,
-    Each,
-    Either,
+    EachBlock,
+    EitherBlock,
     Exists,
     Hop,
     OptionalMatch,
@@ -321,29 +322,15 @@ class _PatternPlanner:
 
     def _find_equality(self, component: list[str]) -> "_JoinCondition | None":
         """Return a predicate that equi-joins a component with what is bound, its bound side first."""
-        return self._find_join_condition(component, lambda expr: expr.op is Op.EQ and _is_joinable(expr))
+        return _find_join_condition(self._builder, component, lambda expr: expr.op is Op.EQ and _is_joinable(expr))
 
     def _find_range(self, component: list[str], rows: float) -> "_JoinCondition | None":
         """Return a predicate for a range join, if both sides have so many rows that sorting one pays off."""
         if rows < MIN_RANGE_JOIN_ROWS:
             return None
-        return self._find_join_condition(
-            component, lambda expr: expr.op in _RANGE_OPS and _is_joinable(expr) and _is_ordered(expr)
+        return _find_join_condition(
+            self._builder, component, lambda expr: expr.op in _RANGE_OPS and _is_joinable(expr) and _is_ordered(expr)
         )
-
-    def _find_join_condition(self, component: list[str], accepts: Callable[[Compare], bool]) -> "_JoinCondition | None":
-        members = set(component)
-        bound = self._builder.bound.keys()
-        for predicate in self._builder.pending.join_predicates:
-            expr = predicate.expr
-            if not isinstance(expr, Compare) or not accepts(expr):
-                continue
-            left, right = set(find_variables(expr.left)), set(find_variables(expr.right))
-            if left <= bound and right <= members:
-                return predicate, expr.left, expr.op, expr.right
-            if right <= bound and left <= members:
-                return predicate, expr.right, expr.op.mirrored, expr.left
-        return None
 
     # --- blocks -----------------------------------------------------------------------------------------
 
@@ -354,11 +341,11 @@ class _PatternPlanner:
                 return self._plan_test(block, rows)
             case OptionalMatch():
                 return self._plan_optional(block, rows, binds)
-            case Either():
+            case EitherBlock():
                 return self._plan_either(block, rows, binds)
             case ValueBlock():
                 return self._plan_value(block, rows)
-            case Each():
+            case EachBlock():
                 return self._plan_each(block, rows, binds)
             case _:
                 assert_never(block)
@@ -378,7 +365,7 @@ class _PatternPlanner:
         shared = self._get_shared(block)
         return LeftJoin(number=number, shared=shared, steps=steps, binds=bound, rows=paired, fan_out=fan_out)
 
-    def _plan_either(self, block: Either, rows: float, binds: frozenset[str]) -> UnionJoin:
+    def _plan_either(self, block: EitherBlock, rows: float, binds: frozenset[str]) -> UnionJoin:
         number = self._context.next_number()
         bound = tuple(each.variable for each in block.variables if each.variable in binds)
         # All variables tell matches apart, so they are compared even if nothing reads them, unless one match is enough.
@@ -397,6 +384,7 @@ class _PatternPlanner:
             binds=bound,
             rows=paired,
             fan_out=paired / max(rows, 1.0),
+            conversions=tuple(_find_conversions(block, pattern, listed) for pattern in block.alternatives),
         )
 
     def _plan_value(self, block: ValueBlock, rows: float) -> BindValue:
@@ -418,7 +406,7 @@ class _PatternPlanner:
             rows=rows,
         )
 
-    def _plan_each(self, block: Each, rows: float, binds: frozenset[str]) -> Unnest:
+    def _plan_each(self, block: EachBlock, rows: float, binds: frozenset[str]) -> Unnest:
         fan_out = self._context.costs.estimate_elements(block.value)
         return Unnest(
             number=self._context.next_number(),
@@ -457,6 +445,21 @@ class _PatternPlanner:
         return inner.build_steps()
 
 
+def _find_conversions(block: EitherBlock, pattern: Pattern, listed: tuple[str, ...]) -> tuple[TypeConversion, ...]:
+    """Return the listed variables that have another type in an alternative than outside."""
+    inner = pattern.types
+    conversions = (
+        TypeConversion(
+            variable=each.variable,
+            from_type=get_type_name(inner[each.variable]),
+            to_type=get_type_name(each.type),
+        )
+        for each in block.variables
+        if each.variable in listed
+    )
+    return tuple(each for each in conversions if each.from_type != each.to_type)
+
+
 def _find_block_semantics(block: ValueBlock) -> MatchSemantics:
     """Return what a block needs of the matches of its pattern."""
     # A limit counts rows, and a list shows each of them.
@@ -470,6 +473,23 @@ def _find_block_semantics(block: ValueBlock) -> MatchSemantics:
 # The predicate, and its bound side, operator and other side.
 _JoinCondition: TypeAlias = tuple[JoinPredicate, Expr, Op, Expr]
 _RANGE_OPS = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
+
+
+def _find_join_condition(
+    builder: PlanBuilder, component: list[str], accepts: Callable[[Compare], bool]
+) -> _JoinCondition | None:
+    members = set(component)
+    bound = builder.bound.keys()
+    for predicate in builder.pending.join_predicates:
+        expr = predicate.expr
+        if not isinstance(expr, Compare) or not accepts(expr):
+            continue
+        left, right = set(find_variables(expr.left)), set(find_variables(expr.right))
+        if left <= bound and right <= members:
+            return predicate, expr.left, expr.op, expr.right
+        if right <= bound and left <= members:
+            return predicate, expr.right, expr.op.mirrored, expr.left
+    return None
 
 
 def _is_ordered(expr: Compare) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.bug_error import BugError
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.predicate_eval import (
     Column,
@@ -25,7 +26,6 @@ from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.tables.column_statistics import LABEL_KINDS, ORDERED_KINDS, find_index
 from omnigraph.engine.tables.column_store import ColumnStore
 from omnigraph.engine.tables.vector_compare import compare_in_memory
-from omnigraph.errors import BugError
 from omnigraph.query.expr import (
     And,
     Compare,

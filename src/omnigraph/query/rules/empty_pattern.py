@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from omnigraph.lang.source import Span
 from omnigraph.query.logical_plan import (
-    Either,
+    EitherBlock,
     Exists,
     Pattern,
     PatternBlock,
@@ -37,7 +37,7 @@ def reduce_empty_patterns(pattern: Pattern) -> Pattern:
 
 def _reduce_block(block: PatternBlock) -> PatternBlock:
     reduced = map_patterns(block, reduce_empty_patterns)
-    if isinstance(reduced, Either):
+    if isinstance(reduced, EitherBlock):
         matching = tuple(inner for inner in reduced.alternatives if not is_empty(inner))
         # Without any alternative the block would say no more which variables it binds.
         return replace(reduced, alternatives=matching or reduced.alternatives[:1])
@@ -48,7 +48,7 @@ def _excludes_all(block: PatternBlock) -> bool:
     match block:
         case Exists(negated=True):
             return _always_matches(block.pattern)
-        case Exists() | Either():
+        case Exists() | EitherBlock():
             return all(map(is_empty, get_patterns(block)))
         case _:
             return False

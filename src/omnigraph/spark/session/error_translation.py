@@ -17,7 +17,8 @@ from functools import cache
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkException
 
-from omnigraph.errors import BugError, OmnigraphError
+from omnigraph.bug_error import BugError
+from omnigraph.errors import OmnigraphError
 from omnigraph.spark.spark_errors import SparkFailedError, SparkInputError, SparkUsageError
 from omnigraph.telemetry import log
 

@@ -1,0 +1,126 @@
+"""Run the steps of blocks: tests, optional and alternative patterns, values computed from matches, lists bound."""
+
+from typing import Protocol, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.operators.block_join import build_seeds, find_matching, join_matches, unite_matches
+from omnigraph.engine.operators.expand import bindings_nbytes
+from omnigraph.engine.operators.union_edges import convert_columns
+from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
+from omnigraph.engine.output.block_values import fold_block
+from omnigraph.engine.physical_plan import BindValue, BlockStep, LeftJoin, SemiJoin, Step, UnionJoin, Unnest
+from omnigraph.engine.scalar_eval import OverflowLog
+
+
+class RunSteps(Protocol):
+    """Runs steps over rows and returns all rows that they produce."""
+
+    def __call__(self, steps: tuple[Step, ...], bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
+        """Run the steps over the rows."""
+
+
+class BlockSteps:
+    """The blocks of one run; what is the same for all rows is solved once.
+
+    Each block is solved for the distinct combinations of the outer variables that it reads, then joined back to the
+    rows: never row by row.
+    """
+
+    # `run_steps` is an argument of each call, since an attribute would make a cycle with the executor, which would keep
+    # the arrays of the context until Python's garbage collector runs.
+
+    def __init__(self, context: ExecutionContext) -> None:
+        self._context = context
+        # By step number the index of a value that is the same for all rows.
+        self._single_values: dict[int, NDArray[np.int64]] = {}
+        self._shared_elements: dict[int, SharedElements | None] = {}
+
+    def close(self) -> None:
+        """Drop all cached results."""
+        self._single_values.clear()
+        self._shared_elements.clear()
+
+    def apply(self, step: BlockStep, bindings: Bindings, run_steps: RunSteps, *, has_multiplicity: bool) -> Bindings:
+        """Run the step of a block over the rows and return those that it leaves or produces."""
+        match step:
+            case SemiJoin():
+                return bindings.take(self._evaluate_test(step, bindings, run_steps))
+            case LeftJoin():
+                return self._left_join(step, bindings, run_steps, has_multiplicity=has_multiplicity)
+            case UnionJoin():
+                return self._union_join(step, bindings, run_steps)
+            case BindValue():
+                return self._bind_value(step, bindings, run_steps)
+            case Unnest():
+                shared = self._get_shared_elements(step)
+                return unnest(step, bindings, self._context, shared, has_multiplicity=has_multiplicity)
+            case _:
+                assert_never(step)
+
+    def test(self, step: SemiJoin, bindings: Bindings, run_steps: RunSteps) -> NDArray[np.bool_]:
+        """Return which rows a test keeps, and profile it: a test of a single variable is not a separate step."""
+        if self._context.profile is None:
+            return self._evaluate_test(step, bindings, run_steps)
+        with self._context.profile.measure(step.number) as actual:
+            is_kept = self._evaluate_test(step, bindings, run_steps)
+            actual.rows += int(np.count_nonzero(is_kept))
+            actual.bytes += is_kept.nbytes
+            return is_kept
+
+    def _evaluate_test(self, step: SemiJoin, bindings: Bindings, run_steps: RunSteps) -> NDArray[np.bool_]:
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        # Whether there is a match is all that a test asks for, so equal matches need not be counted.
+        matches = run_steps(step.steps, seeds.bindings, has_multiplicity=False)
+        has_match = find_matching(seeds, matches)
+        self._context.budget.release(bindings_nbytes(matches))
+        kept = ~has_match if step.is_anti else has_match
+        return kept if seeds.row_numbers is None else kept[seeds.row_numbers]
+
+    def _left_join(
+        self, step: LeftJoin, bindings: Bindings, run_steps: RunSteps, *, has_multiplicity: bool
+    ) -> Bindings:
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        matches = run_steps(step.steps, seeds.bindings, has_multiplicity=has_multiplicity)
+        joined = join_matches(bindings, seeds, matches, step.binds, self._context.budget, is_outer=True)
+        self._context.budget.release(bindings_nbytes(matches))
+        return joined
+
+    def _union_join(self, step: UnionJoin, bindings: Bindings, run_steps: RunSteps) -> Bindings:
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        # A match of several alternatives is one match, so the alternatives are solved as sets.
+        parts = [run_steps(steps, seeds.bindings, has_multiplicity=False) for steps in step.alternatives]
+        if any(step.conversions):
+            converted = zip(parts, step.conversions, strict=True)
+            parts = [convert_columns(part, conversions, self._context) for part, conversions in converted]
+        matches = unite_matches(parts, step.variables, self._context.budget)
+        joined = join_matches(bindings, seeds, matches, step.binds, self._context.budget, is_outer=False)
+        self._context.budget.release(sum(map(bindings_nbytes, parts)))
+        return joined
+
+    def _bind_value(self, step: BindValue, bindings: Bindings, run_steps: RunSteps) -> Bindings:
+        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        indices = self._single_values.get(step.number)
+        if indices is None:
+            matches = run_steps(step.steps, seeds.bindings, has_multiplicity=step.has_multiplicity)
+            log = OverflowLog()
+            values = fold_block(step, matches, seeds.size, self._context, log)
+            indices = self._context.values.append(step.block.variable, values, self._context.budget)
+            if log.mask is not None:
+                self._context.values.mark_overflow(step.block.variable, indices[log.mask], log.text)
+            self._context.budget.release(bindings_nbytes(matches))
+            if not step.shared:
+                # The same for all rows, so later chunks need not solve it again.
+                self._single_values[step.number] = indices
+        return bindings.with_column(
+            step.block.variable, indices if seeds.row_numbers is None else indices[seeds.row_numbers]
+        )
+
+    def _get_shared_elements(self, step: Unnest) -> SharedElements | None:
+        # The same for all rows, so later chunks need not bind them again.
+        if step.number not in self._shared_elements:
+            self._shared_elements[step.number] = bind_shared(step, self._context)
+        return self._shared_elements[step.number]
