@@ -130,7 +130,7 @@ class Scalars:
             lambda: (f"abs({a})", f"abs({a2})"),
             lambda: (f"sign({a})", f"sign({a2})"),
             lambda: (f"length({text[0]})", f"length({text[1]})"),
-            lambda: (f'index_of({text[0]}, "a")', f"nullif(instr({text[1]}, 'a'), 0) - 1"),
+            lambda: (f'index_of({text[0]}, "a")', f"(nullif(instr({text[1]}, 'a'), 0) - 1)"),
             lambda: (f"coalesce({a}, {b})", f"coalesce({a2}, {b2})"),
             lambda: (f"least({a}, {b})", f"least({a2}, {b2})"),
             lambda: (f"greatest({a}, {b})", f"greatest({a2}, {b2})"),

@@ -11,20 +11,12 @@ _KNOWS = "FROM knows_pair e JOIN p ON p.k = e.src JOIN p q ON q.k = e.dst"
 _AT = "FROM at_pair e JOIN p ON p.k = e.src JOIN c ON c.k = e.dst"
 
 
-class Questions:
-    """Writes one question after the other, of all forms in turn."""
+class PatternQuestions:
+    """Writes questions about expressions, patterns and blocks."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.p, self.q = Scalars(random, "p"), Scalars(random, "q")
-
-    def all_forms(self) -> list[Callable[[], Pair]]:
-        return [
-            *(self.column, self.condition, self.optional, self.optional_twice, self.exists, self.count_block),
-            *(self.fold_block, self.groups, self.having, self.stage, self.best_stage, self.union, self.window),
-            *(self.ranks, self.best_of_each, self.statistics, self.each, self.collected, self.lists),
-            *(self.reached, self.distance, self.either, self.parallel_edges, self.ordered),
-        ]
 
     def number(self, most: int = 3) -> int:
         return self.random.randint(0, most)
@@ -116,6 +108,18 @@ class Questions:
             """SELECT p.k, count(*), sum(e.w * q.a), count(DISTINCT q.k)
             FROM knows e JOIN p ON p.k = e.src JOIN p q ON q.k = e.dst GROUP BY p.k""",
         )
+
+
+class Questions(PatternQuestions):
+    """Writes one question after the other, of all forms in turn."""
+
+    def all_forms(self) -> list[Callable[[], Pair]]:
+        return [
+            *(self.column, self.condition, self.optional, self.optional_twice, self.exists, self.count_block),
+            *(self.fold_block, self.groups, self.having, self.stage, self.best_stage, self.union, self.window),
+            *(self.ranks, self.best_of_each, self.statistics, self.each, self.collected, self.lists),
+            *(self.reached, self.distance, self.either, self.parallel_edges, self.ordered),
+        ]
 
     # --- groups, stages, unions --------------------------------------------------------------------
 
