@@ -24,6 +24,9 @@ MAX_ROWS = 20
 MAX_CHARACTERS = 200
 # The default number of rows per batch.
 BATCH_ROWS = 8_192
+# The largest batch when all rows are fetched, in rows and in bytes.
+MAX_FETCH_ROWS = 131_072
+_FETCH_BYTES = 4 * 1024 * 1024
 
 
 class HtmlSource(Protocol):
@@ -249,12 +252,18 @@ def _fetch_all(result: Result, budget: Budget) -> pa.Table:
     """Return all rows of a result, within its budget."""
     batches = []
     claimed = 0
+    start = 0
+    size = BATCH_ROWS
     try:
-        for batch in result.batches():
+        while start < result.row_count:
+            batch = result.part(start, start + size)
             nbytes = batch.nbytes
             budget.claim(nbytes, f"the result of {result.row_count:,} rows")
             claimed += nbytes
             batches.append(batch)
+            start += size
+            # A batch costs about 0.4 ms beside its rows: narrow rows come in larger ones, of a bounded size.
+            size = max(BATCH_ROWS, min(MAX_FETCH_ROWS, _FETCH_BYTES * batch.num_rows // max(nbytes, 1)))
     finally:
         # Only the fetch counts against the budget; the complete table is the caller's.
         budget.release(claimed)
