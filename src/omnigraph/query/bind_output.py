@@ -30,7 +30,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_windows
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
-from omnigraph.query.logical_plan import Count, Grouping, OrderTerm, OutputColumn, build_identity
+from omnigraph.query.logical_plan import GENERATED_PREFIX, Count, Grouping, OrderTerm, OutputColumn, build_identity
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable, build_position_name
 from omnigraph.query.union_types import list_identities
 from omnigraph.query.walk_plan import WALK_KEY, read_part, read_walk
@@ -219,7 +219,12 @@ def _check_grouped(projected: Iterable[_BoundProjection], findings: DiagnosticCo
         if foreign is not None:
             text = format_expr(foreign)
             message = f"`{text}` in `{print_expr(column.node.value)}` is neither an aggregate nor a group key"
-            findings.add_error("T9", column.node.value.span, message, f"return `{text}` as a column of its own")
+            help_ = f"return `{text}` as a column of its own"
+            # A block is bound to a variable that no user wrote.
+            if isinstance(foreign, ValueRef) and foreign.variable.startswith(GENERATED_PREFIX):
+                message = f"the block in `{print_expr(column.node.value)}` is neither an aggregate nor a group key"
+                help_ = "calculate it in a stage before: `with { $c, count { … } as n }`"
+            findings.add_error("T9", column.node.value.span, message, help_)
 
 
 def _check_windows(projected: Iterable[_BoundProjection], findings: DiagnosticCollector) -> None:

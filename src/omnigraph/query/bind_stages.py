@@ -9,7 +9,7 @@ from omnigraph.query.bind_output import BoundOutput, bind_count, bind_output, bu
 from omnigraph.query.bind_pattern import bind_match, generate_names
 from omnigraph.query.column_names import build_column_name
 from omnigraph.query.column_pruning import prune_columns
-from omnigraph.query.expr import EdgeRef, EntityType, Expr, ExprType, NodeRef, Parameter, ShapedType, ValueRef
+from omnigraph.query.expr import Const, EdgeRef, EntityType, Expr, ExprType, NodeRef, Parameter, ShapedType, ValueRef
 from omnigraph.query.functions import CallContext
 from omnigraph.query.inline_lets import inline_lets
 from omnigraph.query.logical_plan import (
@@ -153,14 +153,18 @@ class ReadBinder:
         united = []
         for index, name in enumerate(first):
             values = [read.output[index].value for read in reads]
-            type_ = _unify([value.type for value in values])
+            # The literal null has no type of its own.
+            typed = [value for value in values if not isinstance(value, Const) or value.value is not None]
+            type_ = _unify([value.type for value in typed or values])
             # `$v.*` is one projection for several columns.
             written = union.reads[-1].projections
             place = written[min(index, len(written) - 1)].span
             if type_ is None:
                 shown = join_words([f"{value.type}" for value in values])
                 message = f"the columns `{name}` of a union have no common type: {shown}"
-                self.findings.add_error("T27", place, message, "convert them with `to_string` or `to_float`")
+                is_whole = any(isinstance(value.type, NodeRef | EdgeRef) for value in values)
+                help_ = "return properties of the nodes" if is_whole else "convert them with `to_string` or `to_float`"
+                self.findings.add_error("T27", place, message, help_)
             elif is_set and not isinstance(type_, NodeRef | EdgeRef) and not _is_comparable(type_):
                 message = f"`{name}` is {type_}, which can't be compared, so it can't be used with `union`"
                 self.findings.add_error("T8", place, message, "write `union all`, which keeps equal rows")
