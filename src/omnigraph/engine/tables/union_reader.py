@@ -162,7 +162,7 @@ class UnionReader(TableReader):
 
     def find(self, ids: pa.Array | Sequence[str], budget: Budget | None = None) -> NDArray[np.int64]:
         """Refuse to find rows by id: an id does not say of which type it is."""
-        raise AssertionError("rows of a union are not looked up by id")
+        raise NotImplementedError
 
     # --- estimates and access paths ---------------------------------------------------------------------
 
