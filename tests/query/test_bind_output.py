@@ -178,7 +178,6 @@ def test_ties_of_distinct_rows_are_broken_by_the_columns() -> None:
         ("{ $p } order { $p.face }", [("T7", "$p.face")]),
         ("{ $p } order { 1 }", [("T7", "1")]),
         ("{ $p.status, count(*) } order { $p.age }", [("T9", "$p.age")]),
-        ("{ $p, count(*) } order { $p.age }", [("T9", "$p.age")]),
         ("distinct { $p.status } order { $p.age }", [("T9", "$p.age")]),
         ("{ $p.agee as a, count(*) } order { a, $p.age }", [("T2", "agee")]),
     ],

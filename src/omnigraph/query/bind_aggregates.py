@@ -154,8 +154,9 @@ class AggregateBinder:
         return None
 
     def _bind_limit(self, node: ast.Expr) -> Input | None:
-        if isinstance(node, ast.LiteralExpr) and isinstance(node.value, lit.IntLiteral) and node.value.value < 2**63:
-            return Const(value=node.value.value, type=Scalar.I64, origin=node.span)
+        number = node.value if isinstance(node, ast.LiteralExpr) else None
+        if isinstance(number, lit.IntLiteral) and 0 <= number.value < 2**63:
+            return Const(value=number.value, type=Scalar.I64, origin=node.span)
         bound = self.bind(node, CallContext.AGGREGATE) if isinstance(node, ast.Variable) else None
         if isinstance(bound, ParamRef) and is_whole(bound, at_least=0):
             return bound

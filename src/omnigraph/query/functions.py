@@ -39,7 +39,10 @@ class CallContext(Enum):
 # Functions of other query languages, and how it is written here.
 _FOREIGN_HELP = {
     "exists": "a property that is set is `$p.age is not null`, and a block that matches `exists { $p knows $q }`",
-}
+} | dict.fromkeys(
+    ("seconds", "minutes", "hours", "days", "weeks", "months", "years"),
+    "a duration stands after `+` or `-` of a Date or DateTime: `$p.born + days(3)`",
+)
 
 _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER, CallContext.HAVING})
 _VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
