@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
+from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk_deep
 from omnigraph.lang.lexer import Language, tokenize
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.schema_parser import parse_schema
@@ -17,6 +19,9 @@ from omnigraph.schema.lint import lint_schema
 
 # Findings about a query that no schema could change.
 SCHEMA_FREE_CODES = frozenset({"Q002", "Q003", "Q004", "T6", "T9", "T15", "T18", "T23", "T24", "T25", "D2"})
+
+# Findings about variables that are not bound, or not shared.
+_BINDING_CODES = frozenset({"T6", "T9", "T25"})
 
 # Findings about a name without a declaration.
 _UNKNOWN_CODES = frozenset({"S006", "S007", "S010", "S016", "T1", "T2", "T4", "T6", "T11"})
@@ -77,12 +82,49 @@ def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
             or (diagnostic.code not in _HOLISTIC_CODES and not damage.explains(diagnostic))
         ]
     if catalog is None:
-        diagnostics = [diagnostic for diagnostic in diagnostics if diagnostic.code in SCHEMA_FREE_CODES]
+        unclear = [query.span for query in parsed.tree.queries if _binds_by_type(query)]
+        diagnostics = [
+            diagnostic
+            for diagnostic in diagnostics
+            if diagnostic.code in SCHEMA_FREE_CODES
+            and not (diagnostic.code in _BINDING_CODES and _is_within(diagnostic.span, unclear))
+        ]
     elif parsed.ok and bound.ok:
         diagnostics += lint_file(parsed.tree, bound.value, catalog)
     return FileReport(
         source=source, language=Language.QUERY, diagnostics=sort_diagnostics([*parsed.diagnostics, *diagnostics])
     )
+
+
+def _binds_by_type(query: ast.Query) -> bool:
+    """Return whether only the schema tells what the query's variables are bound to.
+
+    Without the types, an insert names nothing, and alternatives have no variables in common.
+    """
+    if isinstance(query.body, tuple):
+        has_names = any(isinstance(node, ast.DriveMatch) or _names_row(node) for node in query.body)
+        return has_names or bool(query.returning)
+    reads = query.body.reads if isinstance(query.body, ast.Union) else (query.body,)
+    clauses = [clause for read in reads for part in read.parts for clause in part.clauses]
+    return _has_alternatives(clauses)
+
+
+def _has_alternatives(clauses: Iterable[ast.Clause]) -> bool:
+    for clause in clauses:
+        if isinstance(clause, ast.Either) or _has_alternatives(list_inner_clauses(clause)):
+            return True
+        parts = (part for expr in list_clause_expressions(clause) for part in walk_deep(expr))
+        if any(_has_alternatives(part.clauses) for part in parts if isinstance(part, ast.Block)):
+            return True
+    return False
+
+
+def _names_row(node: ast.Mutation) -> bool:
+    return isinstance(node, ast.Insert) and node.variable is not None
+
+
+def _is_within(span: Span, spans: Iterable[Span]) -> bool:
+    return any(outer.start <= span.start < outer.end for outer in spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
