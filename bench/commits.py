@@ -63,7 +63,7 @@ MAX_PEER_SECONDS = 120.0
 MARKS = (10, 100, 1_000)
 LONG_MARKS = (*MARKS, 10_000)
 """The numbers of commits, one row each, at which small writes are measured. Nothing is optimised in between."""
-SAMPLES = 5
+SAMPLES = 15
 
 
 @dataclass
