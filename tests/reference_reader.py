@@ -338,9 +338,7 @@ class _Reader:
             case ValueRef() if is_walk(expr):
                 return show_walk(match[expr.variable])
             case ValueRef() if isinstance(error := match[expr.variable], CalculationError):
-                if self.is_condition:
-                    return None
-                raise error
+                return self._overflow(error)
             case ValueRef():
                 return match[expr.variable]
             case Prop() | Identity() | Entity() if match[expr.variable] is None:
@@ -394,10 +392,8 @@ class _Reader:
                 arguments = [self.value(argument, match) for argument in self._needed(expr, match)]
                 try:
                     return compute(expr, arguments, NOW)
-                except CalculationError:
-                    if self.is_condition:
-                        return None
-                    raise
+                except CalculationError as error:
+                    return self._overflow(error)
             case Case():
                 for condition, value in expr.branches:
                     if self.condition(condition, match) is True:
@@ -407,8 +403,11 @@ class _Reader:
                 return {name: self.value(item, match) for name, item in expr.items}
             case Aggregate() | Window():
                 return match[_GROUP][expr]
-            case ValueRef():
-                return match[expr.variable]
+
+    def _overflow(self, error: CalculationError) -> None:
+        """A condition is unknown there; anything else has no answer."""
+        if not self.is_condition:
+            raise error
 
     def _needed(self, expr: Computed, match: Match) -> Iterator[Expr]:
         """The arguments that decide: of `coalesce`, those up to the first that is not null."""
