@@ -137,7 +137,7 @@ def test_the_largest_of_each_group_is_found_without_pairs(
 
 
 def test_parts_of_one_length_are_searched_together(graph: og.Graph) -> None:
-    with patch.object(text_parts, "_search_one", None), patch.object(text_parts, "MIN_HASHED_PARTS", 1):
+    with patch.object(text_parts, "_search_part", None), patch.object(text_parts, "MIN_HASHED_PARTS", 1):
         counted = ask(graph, "$a: A  $b: B  $a.t contains $b.s")
 
     assert counted[0]["n"] > 0

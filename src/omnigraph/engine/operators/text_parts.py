@@ -30,33 +30,33 @@ _INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))
 def find_prefixes(texts: pa.Array, prefixes: pa.Array, check: Check) -> tuple[Ints, Ints]:
     """Return the pairs of a text and a prefix that it begins with; all of them distinct and none null."""
     texts, prefixes = texts.cast(pa.large_binary()), prefixes.cast(pa.large_binary())
-    found: list[tuple[Ints, Ints]] = []
+    pairs: list[tuple[Ints, Ints]] = []
     for length, numbers in _iter_lengths(prefixes):
         heads = pc.binary_slice(texts, 0, length)
         index = fill_nulls(pc.index_in(heads, value_set=prefixes.take(pa.array(numbers))), -1)
         rows = np.flatnonzero(index >= 0)
-        found.append((rows, numbers[index[rows]]))
+        pairs.append((rows, numbers[index[rows]]))
         check()
-    return _concat_pairs(found)
+    return _concat_pairs(pairs)
 
 
 def find_parts(texts: pa.Array, parts: pa.Array, check: Check) -> tuple[Ints, Ints]:
     """Return the pairs of a text and a part that it contains, each once; texts and parts are distinct and not null."""
     texts, parts = texts.cast(pa.large_binary()), parts.cast(pa.large_binary())
-    found: list[tuple[Ints, Ints]] = []
+    pairs: list[tuple[Ints, Ints]] = []
     for length, numbers in _iter_lengths(parts):
         if length == 0:
             # Every text contains the empty one.
-            found.append((np.arange(len(texts)), np.repeat(numbers, len(texts))))
+            pairs.append((np.arange(len(texts)), np.repeat(numbers, len(texts))))
         elif len(numbers) < MIN_HASHED_PARTS:
-            found.extend(_search_one(texts, parts, number, check) for number in numbers.tolist())
+            pairs.extend(_search_part(texts, parts, number, check) for number in numbers.tolist())
         else:
             members = parts.take(pa.array(numbers))
             for start, block in _iter_blocks(texts):
                 rows, members_found = _search_hashed(block, members, length)
-                found.append((rows + start, numbers[members_found]))
+                pairs.append((rows + start, numbers[members_found]))
                 check()
-    return _concat_pairs(found)
+    return _concat_pairs(pairs)
 
 
 def _iter_lengths(parts: pa.Array) -> Iterator[tuple[int, Ints]]:
@@ -66,7 +66,7 @@ def _iter_lengths(parts: pa.Array) -> Iterator[tuple[int, Ints]]:
         yield length, np.flatnonzero(lengths == length)
 
 
-def _search_one(texts: pa.Array, parts: pa.Array, number: int, check: Check) -> tuple[Ints, Ints]:
+def _search_part(texts: pa.Array, parts: pa.Array, number: int, check: Check) -> tuple[Ints, Ints]:
     rows = np.flatnonzero(read_booleans(pc.match_substring(texts, pattern=parts[number].as_py())))
     check()
     return rows, np.full(len(rows), number, np.int64)
@@ -144,7 +144,7 @@ def _read_bytes(array: pa.Array) -> tuple[NDArray[np.uint8], Ints]:
     return data, offsets - first
 
 
-def _concat_pairs(found: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    if not found:
+def _concat_pairs(pairs: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    if not pairs:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate([rows for rows, _ in found]), np.concatenate([parts for _, parts in found])
+    return np.concatenate([rows for rows, _ in pairs]), np.concatenate([parts for _, parts in pairs])

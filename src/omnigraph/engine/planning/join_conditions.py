@@ -45,13 +45,13 @@ def find_join(builder: PlanBuilder, component: list[str], *, has_ranges: bool) -
     sorted by the first of them, and an index over its ranks by the second. `has_ranges` states whether both sides have
     so many rows that sorting pays off without an equality.
     """
-    found = list(_iter_conditions(builder, component))
-    comparisons = [(predicate, each) for predicate, each in found if isinstance(each, JoinComparison)]
+    candidates = list(_iter_conditions(builder, component))
+    comparisons = [(predicate, each) for predicate, each in candidates if isinstance(each, JoinComparison)]
     chosen: list[tuple[JoinPredicate, JoinCondition]] = [
         (predicate, each) for predicate, each in comparisons if each.op is Op.EQ
     ]
     if not chosen:
-        chosen = [pair for pair in found if isinstance(pair[1], JoinMembership)][:1]
+        chosen = [pair for pair in candidates if isinstance(pair[1], JoinMembership)][:1]
     ranges = [(predicate, each) for predicate, each in comparisons if each.op in _RANGE_OPS and _is_ordered(each)]
     unequal = [(predicate, each) for predicate, each in comparisons if each.op is Op.NE]
     if has_ranges:
@@ -59,7 +59,7 @@ def find_join(builder: PlanBuilder, component: list[str], *, has_ranges: bool) -
     elif chosen:
         chosen += [*ranges, *unequal][:1]
     if not chosen:
-        chosen = [pair for pair in found if isinstance(pair[1], JoinAlternatives)][:1]
+        chosen = [pair for pair in candidates if isinstance(pair[1], JoinAlternatives)][:1]
     if not chosen:
         return None
     return JoinPlan(tuple(predicate for predicate, _ in chosen), tuple(condition for _, condition in chosen))

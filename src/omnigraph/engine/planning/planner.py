@@ -288,8 +288,8 @@ class _PatternPlanner:
         inner.merge_rows()
         steps = inner.build_steps(live)
         rows = builder.rows * inner.rows
-        found = find_join(builder, component, has_ranges=builder.rows * inner.rows >= MIN_RANGE_JOIN_PAIRS)
-        if found is None:
+        joined = find_join(builder, component, has_ranges=builder.rows * inner.rows >= MIN_RANGE_JOIN_PAIRS)
+        if joined is None:
             is_large = min(builder.rows, inner.rows) >= MIN_WARNED_ROWS
             step: Step = Product(
                 number=number,
@@ -301,12 +301,12 @@ class _PatternPlanner:
             )
             builder.add(step, binds=live)
         else:
-            reads = set[str]().union(*(predicate.reads for predicate in found.predicates))
-            for predicate in found.predicates:
+            reads = set[str]().union(*(predicate.reads for predicate in joined.predicates))
+            for predicate in joined.predicates:
                 builder.pending.join_predicates.remove(predicate)
                 rows *= self._context.costs.estimate_selectivity(predicate.expr)
             step = Join(
-                number=number, conditions=found.conditions, types=builder.get_types(reads), steps=steps, rows=rows
+                number=number, conditions=joined.conditions, types=builder.get_types(reads), steps=steps, rows=rows
             )
             builder.add(step, reads=reads - set(component), binds=live)
         builder.apply_pending()
