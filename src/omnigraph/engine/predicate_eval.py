@@ -16,7 +16,7 @@ from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
-from omnigraph.engine.value_store import read_records
+from omnigraph.engine.value_store import read_records, to_stored_type
 from omnigraph.engine.walk_values import build_walk_keys, measure_walks
 from omnigraph.query.expr import (
     Aggregate,
@@ -36,6 +36,7 @@ from omnigraph.query.expr import (
     Identity,
     In,
     IsNull,
+    Missing,
     Nearest,
     NodeRef,
     Not,
@@ -51,12 +52,14 @@ from omnigraph.query.expr import (
     Snippet,
     StartsWith,
     TextMatch,
+    United,
     ValueRef,
     WalkOf,
     Window,
 )
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
+from omnigraph.query.union_types import TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -119,6 +122,10 @@ class EntitySource(Protocol):
 
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         """Return the values of a column at positions of a type's table; null where there is no position."""
+        ...
+
+    def unite_positions(self, type_name: str, union_name: str, at: Column) -> Column:
+        """Return positions of a type's table as positions of a union of types; null where there is none."""
         ...
 
 
@@ -209,6 +216,10 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_composed(expr, values, inputs, log)
         case Entity() if isinstance(values, EntitySource):
             return values.read_positions(expr.variable)
+        case Missing():
+            return pa.scalar(None, to_stored_type(expr.type))
+        case United() if isinstance(values, EntitySource):
+            return _evaluate_united(expr, values, inputs, log)
         case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
             return values.read_result(expr)
         case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
@@ -248,12 +259,23 @@ def _evaluate_composed(
             return _evaluate_field(expr, values, inputs, log)
 
 
+def _evaluate_united(expr: United, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
+    assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
+    operand_type = expr.operand.type
+    assert isinstance(operand_type, NodeRef | EdgeRef)  # noqa: S101 - expressions check this when built
+    operand = _evaluate_operand(expr.operand, values, inputs, log)
+    at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+    return values.unite_positions(operand_type.name, expr.type.name, at)
+
+
 def _evaluate_field(expr: FieldRef, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
     owner = expr.operand.type
     if isinstance(owner, NodeRef | EdgeRef):
         assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
         operand = _evaluate_operand(expr.operand, values, inputs, log)
         at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+        if expr.name == TYPE_COLUMN and not is_union(owner.name):
+            return pc.if_else(pc.is_valid(at), pa.scalar(owner.name), pa.scalar(None, pa.utf8()))
         return values.read_property(owner.name, expr.name, at)
     record = _evaluate_operand(expr.operand, values, inputs, log)
     if isinstance(owner, WalkOf) and expr.name in (WALK_LENGTH, WALK_KEY):

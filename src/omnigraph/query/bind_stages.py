@@ -23,6 +23,7 @@ from omnigraph.query.logical_plan import (
 )
 from omnigraph.query.scalar_functions import unify
 from omnigraph.query.scope import BROKEN, Params, Reference, Scope, ValueVariable, VariableType, build_entity
+from omnigraph.query.union_types import unite_types
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import is_scalar
@@ -224,6 +225,9 @@ class _ColumnResolver:
 def _unify(types: Sequence[ExprType]) -> ExprType | None:
     if all(type_ == types[0] for type_ in types):
         return types[0]
+    united = unite_types(types)
+    if united is not None:
+        return united
     values = tuple(type_ for type_ in types if not isinstance(type_, ShapedType))
     return unify(values) if len(values) == len(types) else None
 

@@ -340,10 +340,7 @@ class ReadNameResolver:
             return None
         type_ = self.scope.find(node.name)
         if type_ is None and self.scope.is_let(node.name):
-            # Only one in a circle, which is reported, or one of whose value an id is asked is not replaced.
-            if not self.findings:
-                message = f"`${node.name}` is an abbreviation of a value, which has no id"
-                self.findings.add_error("T2", node.span, message, "use the variable of the node or edge itself")
+            # Only one in a circle, or one that is too long, is not replaced; it is reported where it is defined.
             return None
         if type_ is None:
             help_ = self._build_unbound_help(node.name)

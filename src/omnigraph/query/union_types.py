@@ -169,6 +169,15 @@ def build_meta_value(variable: str, name: str, origin: Span, *, nullable: bool =
     return Prop(variable=variable, name=name, type=Scalar.STRING, nullable=nullable, origin=origin)
 
 
+def list_identity_fields(node: Expr) -> tuple[FieldRef, FieldRef]:
+    """Return the type and the id of a node or edge that is no variable."""
+    type_value, id_value = (
+        FieldRef(operand=node, name=name, type=Scalar.STRING, nullable=node.nullable, origin=node.origin)
+        for name in (TYPE_COLUMN, ID_COLUMN)
+    )
+    return type_value, id_value
+
+
 def list_identities(entity: Entity) -> tuple[Expr, ...]:
     """Return the expressions that are decided by a whole node or edge: its identity, and of a union its id and type."""
     # Rows of different members may have the same id, so of a union the id alone decides nothing.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.operators.union_edges import unite_positions
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, get_column_name
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
@@ -57,6 +58,10 @@ class BindingValues:
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         return self.context.take_at(type_name, column, at)
+
+    def unite_positions(self, type_name: str, union_name: str, at: Column) -> Column:
+        """Return positions of a type's table as positions of a union of types; null where there is none."""
+        return unite_positions(at, type_name, union_name, self.context)
 
     def read_search_value(self, expr: SearchValue) -> Column:
         """Return a score, a distance or a passage in every row."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.operators.union_edges import unite_positions
 from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
 from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
@@ -198,6 +199,10 @@ class FrameValues:
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         return self.frame.context.take_at(type_name, column, at)
+
+    def unite_positions(self, type_name: str, union_name: str, at: Column) -> Column:
+        """Return positions of a type's table as positions of a union of types; null where there is none."""
+        return unite_positions(at, type_name, union_name, self.frame.context)
 
     def read_search_value(self, expr: SearchValue) -> Column:
         """Return a distance or a passage."""
