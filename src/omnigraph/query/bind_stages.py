@@ -22,7 +22,16 @@ from omnigraph.query.logical_plan import (
     require_scores,
 )
 from omnigraph.query.scalar_functions import unify
-from omnigraph.query.scope import BROKEN, Params, Reference, Scope, ValueVariable, VariableType, build_entity
+from omnigraph.query.scope import (
+    BROKEN,
+    Params,
+    ReadNameResolver,
+    Reference,
+    Scope,
+    ValueVariable,
+    VariableType,
+    build_entity,
+)
 from omnigraph.query.union_types import unite_types
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
@@ -86,6 +95,7 @@ class ReadBinder:
             pattern=require_scores(pattern, output.order),
             output=output.columns,
             grouping=output.grouping,
+            decided=output.decided,
             having=output.having,
             distinct=stage.distinct,
             rank=output.rank,
@@ -201,6 +211,9 @@ class _ColumnResolver:
         name = build_column_name(node)
         if name in self.scope.variables:
             return self.read(name, node)
+        if isinstance(node, ast.PropertyRef) and node.variable.name in self.scope.variables:
+            # A property of a column that is a whole node or edge.
+            return ReadNameResolver(self.scope, self.findings).resolve(node)
         help_ = self.findings.suggest_closest(name, self.scope.variables)
         columns = join_words(self.scope.variables)
         message = f"the union has no column `{name}`"

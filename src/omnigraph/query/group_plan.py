@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from omnigraph.query.expr import Aggregate, Expr, Window, require
+from omnigraph.query.expr import Aggregate, EdgeRef, Expr, NodeRef, ShapedType, WalkOf, Window, require
 from omnigraph.query.expr_tree import walk
+from omnigraph.schema.types import is_scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +13,18 @@ class OutputColumn:
 
     name: str
     value: Expr
+
+
+def is_compared(value: Expr) -> bool:
+    """Return whether a column tells rows apart as a group key or with `distinct`: aggregates, lists and records don't.
+
+    Whole nodes, edges and walks are compared by their identity.
+    """
+    if any(isinstance(part, Aggregate) for part in walk(value)):
+        return False
+    if isinstance(value.type, ShapedType):
+        return isinstance(value.type, NodeRef | EdgeRef | WalkOf)
+    return is_scalar(value.type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_foreign, find_variables, walk
 from omnigraph.query.expr_types import ROW
-from omnigraph.query.group_plan import Grouping, OutputColumn
+from omnigraph.query.group_plan import Grouping, OutputColumn, is_compared
 from omnigraph.query.stage_plan import StageVariable, UnionSource, iter_stages, list_sources, map_source
 from omnigraph.query.union_types import is_part, list_identities
 from omnigraph.query.walk_plan import WalkBinding
@@ -569,6 +569,11 @@ class ReadQuery:
         having: tuple[Expr, ...] = () if self.having is None else (self.having,)
         rank: tuple[Expr, ...] = () if self.rank is None else (self.rank,)
         return (*(c.value for c in self.output), *having, *rank, *(k.value for k in self.order), *self.ties, *self.per)
+
+    @property
+    def compared(self) -> tuple[Expr, ...]:
+        """The columns that `distinct` compares: lists and records are decided by these."""
+        return tuple(column.value for column in self.output if is_compared(column.value))
 
     @property
     def types(self) -> dict[str, ExprType]:

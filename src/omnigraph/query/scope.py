@@ -29,7 +29,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     ValueRef,
 )
-from omnigraph.query.logical_plan import POSITION_PREFIX
+from omnigraph.query.logical_plan import POSITION_PREFIX, ValueBlock
 from omnigraph.query.union_types import (
     ID_COLUMN,
     TYPE_COLUMN,
@@ -79,6 +79,11 @@ class NameResolver(Protocol):
 
 class BlockLifter(Protocol):
     """Binds the blocks in expressions, each as a variable of the pattern around it."""
+
+    @property
+    def blocks(self) -> tuple[ValueBlock, ...]:
+        """The blocks that were bound so far."""
+        ...
 
     def lift(self, node: ast.Block) -> Expr | None:
         """Return the value of a block; None if it has an error, which is then already reported."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import EdgeRef, Entity, Expr, Identity, NodeRef, Prop, require
+from omnigraph.query.expr import EdgeRef, Entity, Expr, FieldRef, Identity, NodeRef, Prop, require
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 

@@ -99,7 +99,7 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
     elif query.distinct:
         columns = len(query.output) + _WORK_COLUMNS
         with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"comparing {frame.size:,} rows"):
-            frame = select_distinct(frame, [column.value for column in query.output])
+            frame = select_distinct(frame, query.compared)
     if query.is_ordered:
         frame = _sort_and_limit(frame, query, rank, first, last)
     return ResultFrame(query, frame, build_output_schema(query, context.catalog))

@@ -130,13 +130,14 @@ def _analyze_output(query: ReadQuery) -> tuple[MatchSemantics, tuple[Expr, ...]]
         aggregates = query.grouping.aggregates
         # Sums, averages and counts depend on the number of equal matches; other aggregates only on their existence.
         has_count = any(aggregate.counts_rows for aggregate in aggregates)
-        return MatchSemantics.COUNT if has_count else MatchSemantics.EXISTS, (*query.grouping.keys, *aggregates)
+        reads = (*query.grouping.keys, *aggregates, *query.decided)
+        return MatchSemantics.COUNT if has_count else MatchSemantics.EXISTS, reads
     outputs = tuple(column.value for column in query.output)
     if any(find_windows(expr) for expr in query.results):
         # A window reads all matches, also those that `distinct` merges afterwards.
         return MatchSemantics.EVERY, query.results
     if query.distinct:
-        return MatchSemantics.EXISTS, outputs
+        return MatchSemantics.EXISTS, (*outputs, *query.decided)
     having = () if query.having is None else (query.having,)
     return MatchSemantics.EVERY, query.results if query.is_ordered else (*outputs, *having)
 
