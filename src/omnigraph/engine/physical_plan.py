@@ -297,6 +297,8 @@ class UnionJoin:
     fan_out: float = 1.0
     conversions: tuple[tuple["TypeConversion", ...], ...] = ()
     """Of each alternative, the variables whose type is a part of the one that they have outside."""
+    elements: tuple[tuple[str, ExprType], ...] = ()
+    """The variables that are bound to elements of lists, which are compared by their values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,10 @@ class ValueSource(Protocol):
         """Return the values of a property, id or value variable."""
         ...
 
+    def log_overflow(self, variable: str, log: OverflowLog) -> None:
+        """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""
+        ...
+
     def compare(self, expr: Compare) -> Column | None:
         """Return the result of a comparison if it can be computed without reading its values, else None."""
         ...
@@ -162,6 +166,9 @@ class _SingleTable:
         assert not isinstance(expr, ValueRef)  # noqa: S101
         return self.rows.column(get_column_name(expr))
 
+    def log_overflow(self, variable: str, log: OverflowLog) -> None:
+        """Add nothing: the rows of one table bind no variable to a value."""
+
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are all it has
         return None
 
@@ -193,7 +200,11 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return pa.scalar(inputs.resolve(expr), to_arrow_type(expr.type))
         case RecordsParam():
             return read_records(inputs.get_records(expr), expr.type)
-        case Prop() | Identity() | ValueRef():
+        case Prop() | Identity():
+            return values.read_column(expr)
+        case ValueRef():
+            if log is not None:
+                values.log_overflow(expr.variable, log)
             return values.read_column(expr)
         case IsNull():
             operand = _evaluate_operand(expr.operand, values, inputs, log)
@@ -211,7 +222,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             by_position = values.compare(expr)
             return _evaluate_comparison(expr, values, inputs, log) if by_position is None else by_position
         case In() | Contains() | StartsWith() | TextMatch():
-            return _evaluate_match(expr, values, inputs)
+            return _evaluate_match(expr, values, inputs, log)
         case Computed() | Case() | RecordExpr() | FieldRef():
             return _evaluate_composed(expr, values, inputs, log)
         case Entity() if isinstance(values, EntitySource):
@@ -228,16 +239,18 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
 
 
-def _evaluate_match(expr: In | Contains | StartsWith | TextMatch, values: ValueSource, inputs: QueryInputs) -> Operand:
+def _evaluate_match(
+    expr: In | Contains | StartsWith | TextMatch, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None
+) -> Operand:
     match expr:
         case In():
-            return _evaluate_in(expr, values, inputs)
+            return _evaluate_in(expr, values, inputs, log)
         case Contains():
             return _evaluate_text(
-                expr.text, expr.part, values, inputs, pc.match_substring, lambda text, part: part in text
+                expr.text, expr.part, values, inputs, pc.match_substring, lambda text, part: part in text, log
             )
         case StartsWith():
-            return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
+            return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith, log)
         case TextMatch():
             return values.match_text(expr)
 
@@ -347,17 +360,17 @@ def _evaluate_pairwise(function: Callable[..., bool], left: Column, right: Colum
     return pa.array([None if a is None or b is None else function(a, b) for a, b in pairs], pa.bool_())
 
 
-def _evaluate_in(expr: In, values: ValueSource, inputs: QueryInputs) -> Column:
-    element = evaluate_over(expr.element, values, inputs)
+def _evaluate_in(expr: In, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Column:
+    element = evaluate_over(expr.element, values, inputs, log)
     collection = expr.collection
     if isinstance(collection.type, ArrayOf):
         # Nodes and edges are positions here, and equal positions are the same row.
-        return is_in_list(element, evaluate_over(collection, values, inputs), pc.equal)
+        return is_in_list(element, evaluate_over(collection, values, inputs, log), pc.equal)
     type_ = _get_value_type(expr.element)
     assert isinstance(collection.type, ListOf)  # noqa: S101 - expressions check this when built
     if not isinstance(collection, Const | ParamRef):
         of_items = collection.type.element
-        lists = evaluate_over(collection, values, inputs)
+        lists = evaluate_over(collection, values, inputs, log)
         return is_in_list(element, lists, lambda item, other: _compare_operands(Op.EQ, item, type_, other, of_items))
     items = inputs.resolve(collection)
     if items is None:
@@ -373,12 +386,13 @@ def _evaluate_text(
     inputs: QueryInputs,
     vectorised: Callable[..., Column],
     single: Callable[[str, str], bool],
+    log: OverflowLog | None,
 ) -> Column:
-    column = evaluate_over(text, values, inputs)
+    column = evaluate_over(text, values, inputs, log)
     if isinstance(part, Const | ParamRef):
         pattern = inputs.resolve(part)
         if pattern is None:
             return pa.nulls(values.size, pa.bool_())
         return vectorised(column, pattern=pattern)
     # Arrow's kernels take a single pattern, so a pattern per row is compared in Python.
-    return _evaluate_pairwise(single, column, evaluate_over(part, values, inputs))
+    return _evaluate_pairwise(single, column, evaluate_over(part, values, inputs, log))

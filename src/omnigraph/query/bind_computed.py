@@ -362,7 +362,7 @@ def _convert(value: Expr, type_: ValueType) -> Expr:
     if value.type == type_:
         return value
     if isinstance(type_, ListOf):
-        return _convert_list(value, type_)
+        return convert_list(value, type_)
     if isinstance(value, Const):
         converted = float(value.value) if type_ is Scalar.F64 and isinstance(value.value, int) else value.value
         return Const(value=converted, type=type_, origin=value.origin)
@@ -374,7 +374,7 @@ def _convert(value: Expr, type_: ValueType) -> Expr:
     )
 
 
-def _convert_list(value: Expr, type_: ListOf) -> Expr:
+def convert_list(value: Expr, type_: ListOf) -> Expr:
     """Return a list with elements of a wider type; a literal is converted at once."""
     if isinstance(value, Const) and (value.value is None or isinstance(value.value, tuple)):
         items = value.value

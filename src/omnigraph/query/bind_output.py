@@ -495,7 +495,9 @@ def _identify(name: str, scope: Scope, origin: Span) -> Expr | None:
     if not isinstance(type_, ValueVariable):
         return Identity(variable=name, nullable=nullable, origin=origin)
     if not isinstance(type_.type, WalkOf):
-        return None
+        # The elements of lists in alternatives are told apart by their values.
+        is_value = not isinstance(type_.type, ShapedType)
+        return ValueRef(variable=name, type=type_.type, nullable=nullable, origin=origin) if is_value else None
     return read_walk(name, type_.type, WALK_KEY, origin, nullable=nullable or type_.nullable)
 
 

@@ -252,7 +252,8 @@ class OptionalMatch:
 class EitherBlock:
     """`either { … } or { … }`: the distinct `variables` of the matches of all alternatives.
 
-    Each alternative binds all of `variables`; what else it binds is not visible outside.
+    Each alternative binds all of `variables`; what else it binds is not visible outside. Elements of lists are told
+    apart by their values, not by their positions.
     """
 
     shared: tuple[SharedVariable, ...]
@@ -400,7 +401,8 @@ class Pattern:
         types = self.own_types
         for block in self.blocks:
             if isinstance(block, EitherBlock):
-                types.update(_index_shared(block.variables))
+                bound = _index_shared(block.variables).items()
+                types.update({name: type_ for name, type_ in bound if isinstance(type_, NodeRef | EdgeRef)})
             elif isinstance(block, OptionalMatch):
                 types.update(block.pattern.entity_types)
             elif isinstance(block, EachBlock) and block.is_entity:
@@ -415,7 +417,7 @@ class Pattern:
         for block in self.blocks:
             if isinstance(block, OptionalMatch):
                 types.update(block.pattern.row_types)
-            elif isinstance(block, EachBlock):
+            elif isinstance(block, EachBlock | EitherBlock):
                 types.update(get_bound_types(block))
         return types
 

@@ -12,6 +12,7 @@ from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.union_edges import unite_positions
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, get_column_name
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
@@ -50,6 +51,10 @@ class BindingValues:
         if isinstance(expr, ValueRef):
             return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
         return self.context.take_values(self.types[expr.variable], get_column_name(expr), at)
+
+    def log_overflow(self, variable: str, log: OverflowLog) -> None:
+        """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""
+        self.context.values.log_overflow(variable, self.columns[variable], log)
 
     def read_positions(self, variable: str) -> Column:
         """Return the positions of a variable's rows; null where it has none."""

@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import (
+    VALUE_TYPE,
     SEED,
     BindValue,
     BlockStep,
@@ -386,6 +387,11 @@ class _PatternPlanner:
             rows=paired,
             fan_out=paired / max(rows, 1.0),
             conversions=tuple(_find_conversions(block, pattern, listed) for pattern in block.alternatives),
+            elements=tuple(
+                (each.variable, each.type)
+                for each in block.variables
+                if each.variable in listed and get_type_name(each.type) == VALUE_TYPE
+            ),
         )
 
     def _plan_value(self, block: ValueBlock, rows: float) -> BindValue:
