@@ -92,8 +92,15 @@ def _choose(reader: Reader, block: EitherBlock, row: Match) -> list[dict[str, An
                 each.variable: widened(match[each.variable], types[each.variable], each.type)
                 for each in block.variables
             }
-            found[tuple((record.get("@type"), record["@id"]) for record in shown.values())] = shown
+            found[tuple(map(_told_apart, shown.values()))] = shown
     return list(found.values())
+
+
+def _told_apart(value: Any) -> Any:
+    """Nodes and edges differ in type or id, elements of lists in their values."""
+    if isinstance(value, CalculationError):
+        return CalculationError
+    return (value.get("@type"), value["@id"]) if isinstance(value, Mapping) else value
 
 
 def _try(reader: Reader, block: OptionalMatch, row: Match) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ def union_records(records: Callable[[EntityType], Sequence[Record]], type_: Enti
 
 def widened(record: Record, own: ExprType, outside: ExprType) -> Record:
     """The record of an alternative as one of the type that its variable has outside: of a union, if that is one."""
-    if not isinstance(outside, NodeUnion | EdgeUnion) or "@type" in record:
+    if not isinstance(outside, NodeUnion | EdgeUnion) or not isinstance(record, Mapping) or "@type" in record:
         return record
     assert isinstance(own, NodeRef | EdgeRef)
     return {**record, "@type": own.name, "id": record["@id"]}

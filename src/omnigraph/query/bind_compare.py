@@ -426,8 +426,8 @@ def _build_help(side: Operand, other: ExprType | None) -> str | None:
             return "vectors are compared by distance: order by `nearest(vector, query)`"
         case Scalar.BLOB:
             return "a Blob has no order and no equality: test it with `is null`"
-        case Scalar.DATE if other is Scalar.DATETIME:
-            return "a Date is a day and a DateTime an instant: they can't be compared"
+        case Scalar.DATETIME if other is Scalar.DATE:
+            return f"a Date is a day and a DateTime an instant: compare the day, `date({side.text})`"
         case _:
             return None
 
@@ -442,7 +442,9 @@ def _build_moment_help(text: str) -> str:
 def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | None:
     match literal, other:
         case lit.StringLiteral(), Scalar.DATE:
-            return f'write `date("{clip_text(literal.value)}")`'
+            # Only a literal that is accepted is a way out.
+            day = coerce_literal(Scalar.DATE, lit.DateLiteral(literal.value, literal.span))
+            return f'write `date("{literal.value}")`' if isinstance(day, Const) else _LITERAL_FORMS[lit.DateLiteral]
         case lit.StringLiteral(), Scalar.DATETIME:
             return _build_moment_help(literal.value)
         case lit.StringLiteral(), Scalar() if other.is_numeric and _NUMBER.fullmatch(literal.value):
@@ -451,7 +453,9 @@ def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | N
             return "write `true` or `false`"
         case ((lit.IntLiteral() | lit.FloatLiteral()), (Scalar.STRING | EnumOf())):
             return f'write `"{literal.value}"`, with quotes'
-        case (lit.DateLiteral(), Scalar.DATETIME) | (lit.DateTimeLiteral(), Scalar.DATE):
-            return "a Date is a day and a DateTime an instant: they can't be compared"
+        case lit.DateLiteral(), Scalar.DATETIME:
+            return f"a Date is a day and a DateTime an instant: {_build_moment_help(literal.text)}"
+        case lit.DateTimeLiteral(), Scalar.DATE:
+            return 'a Date is a day and a DateTime an instant: write `date("YYYY-MM-DD")`'
         case _:
             return None

@@ -308,6 +308,9 @@ class ComputedBinder:
     def _agree(self, values: tuple[Expr, ...], nodes: Sequence[ast.Expr], what: str) -> tuple[Expr, ...] | None:
         """Return alternatives in their common type; a null literal has whatever type the others have."""
         typed = [value for value, node in zip(values, nodes, strict=True) if not _is_null(node)]
+        if any(isinstance(value.type, ListOf) and not _is_empty(value) for value in typed):
+            # The literal `[]` has no element that would have a type.
+            typed = [value for value in typed if not _is_empty(value)]
         if not typed:
             return values
         common = unify(tuple(_get_type(value) for value in typed))
@@ -389,6 +392,10 @@ def convert_list(value: Expr, type_: ListOf) -> Expr:
         text="",
         origin=value.origin,
     )
+
+
+def _is_empty(value: Expr) -> bool:
+    return isinstance(value, Const) and value.value == ()
 
 
 def _is_choosable(value: Expr | None) -> bool:

@@ -387,9 +387,6 @@ class _OrderBinder:
             word, first = ("desc", "smallest") if node.descending else ("asc", "largest")
             message = f"`{name}` can't be ordered `{word}`: the {first} comes first"
             self._report("T18", node.value, message, f"delete `{word}`")
-        elif self.read.per and name == "rrf":
-            help_ = "its lists are those of all rows; order by `nearest` or `bm25`"
-            self._report("T18", node.value, "`rrf` can't be combined with `limit … per`", help_)
         # By the reference of the language, `bm25` alone needs no `limit`.
         if self.read.limit is None and name != "bm25":
             self._report("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` after `order`")

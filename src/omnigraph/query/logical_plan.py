@@ -553,7 +553,6 @@ class ReadQuery:
             require(all(part is None for part in foreign), "with `distinct`, only columns can be sort keys")
         if self.rank is not None:
             require(self.grouping is None and not self.distinct, "a rank can't be combined with aggregates or distinct")
-            require(not (self.per and isinstance(self.rank, Rrf)), "the lists of `rrf` are those of all rows")
         for count in (self.limit, self.offset):
             if isinstance(count, ParamRef):
                 require(is_whole(count, at_least=0), "limit and offset are whole numbers")
