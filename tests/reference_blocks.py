@@ -1,10 +1,10 @@
 """What the blocks of a pattern mean, in the plainest Python: each is solved again for each row."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from omnigraph.lang.query_ast import BlockKind
-from omnigraph.query.expr import Aggregate, Expr, ParamRef
+from omnigraph.query.expr import Aggregate, Bm25, Expr, Nearest, ParamRef
 from omnigraph.query.logical_plan import EachBlock, EitherBlock, Exists, OptionalMatch, Pattern, ValueBlock
 from reference_scalars import CalculationError
 from reference_unions import widened
@@ -29,6 +29,8 @@ class Reader(Protocol):
     def fold(self, aggregate: Aggregate, group: list[Match]) -> Any: ...
 
     def count(self, count: int | ParamRef | None, otherwise: int) -> int: ...
+
+    def union_records(self, rank: Nearest | Bm25) -> Sequence[Mapping[str, Any]]: ...
 
 
 def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[Condition]) -> Iterator[Match]:

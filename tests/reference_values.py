@@ -111,8 +111,8 @@ def _score(reader: Reader, expr: Nearest | Bm25, match: Match) -> float | None:
         return None if vector is None else cosine_distance(vector, asked)
     # The rarity of a word is counted over all records of the type, or of all types of a union.
     if "@type" in record:
-        texts = {(other["@type"], other["@id"]): other.get(expr.prop.name) for other in reader.union_records(expr)}
-        return relevances(texts, asked).get((record["@type"], record["@id"]))
+        every = {f"{other['@type']} {other['@id']}": other.get(expr.prop.name) for other in reader.union_records(expr)}
+        return relevances(every, asked).get(f"{record['@type']} {record['@id']}")
     for records in (*reader.graph.nodes.values(), *reader.graph.edges.values()):
         if any(other is record for other in records):
             texts = {other["@id"]: other.get(expr.prop.name) for other in records}

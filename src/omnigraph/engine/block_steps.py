@@ -110,7 +110,7 @@ class BlockSteps:
         return joined
 
     def _merge_equal_elements(self, parts: list[Bindings], variable: str, type_: ExprType) -> list[Bindings]:
-        """Return the matches with one index for all equal values of a variable: so they are compared by their values."""
+        """Return the matches with one index for all equal values of a variable: they are compared by their values."""
         columns = [part.columns.get(variable, _NO_ROWS) for part in parts]
         at = np.concatenate(columns).astype(np.int64, copy=False)
         nbytes = 3 * at.nbytes

@@ -103,16 +103,21 @@ class ValueSource(Protocol):
         """Return the values of a property, id or value variable."""
         ...
 
-    def log_overflow(self, variable: str, log: OverflowLog) -> None:
-        """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""
-        ...
-
     def compare(self, expr: Compare) -> Column | None:
         """Return the result of a comparison if it can be computed without reading its values, else None."""
         ...
 
     def match_text(self, expr: TextMatch) -> Column:
         """Return the result of a text search."""
+        ...
+
+
+@runtime_checkable
+class OverflowSource(Protocol):
+    """A source of values whose variables may be bound to values that were calculated."""
+
+    def log_overflow(self, variable: str, log: OverflowLog) -> None:
+        """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""
         ...
 
 
@@ -166,9 +171,6 @@ class _SingleTable:
         assert not isinstance(expr, ValueRef)  # noqa: S101
         return self.rows.column(get_column_name(expr))
 
-    def log_overflow(self, variable: str, log: OverflowLog) -> None:
-        """Add nothing: the rows of one table bind no variable to a value."""
-
     def compare(self, expr: Compare) -> Column | None:  # noqa: ARG002 - values are all it has
         return None
 
@@ -203,7 +205,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
         case Prop() | Identity():
             return values.read_column(expr)
         case ValueRef():
-            if log is not None:
+            if log is not None and isinstance(values, OverflowSource):
                 values.log_overflow(expr.variable, log)
             return values.read_column(expr)
         case IsNull():
@@ -225,12 +227,8 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_match(expr, values, inputs, log)
         case Computed() | Case() | RecordExpr() | FieldRef():
             return _evaluate_composed(expr, values, inputs, log)
-        case Entity() if isinstance(values, EntitySource):
-            return values.read_positions(expr.variable)
-        case Missing():
-            return pa.scalar(None, to_stored_type(expr.type))
-        case United() if isinstance(values, EntitySource):
-            return _evaluate_united(expr, values, inputs, log)
+        case Entity() | United() | Missing():
+            return _evaluate_entity(expr, values, inputs, log)
         case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
             return values.read_result(expr)
         case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
@@ -272,8 +270,15 @@ def _evaluate_composed(
             return _evaluate_field(expr, values, inputs, log)
 
 
-def _evaluate_united(expr: United, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
+def _evaluate_entity(
+    expr: Entity | United | Missing, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None
+) -> Operand:
+    """Return the positions of a whole node or edge; null where there is none."""
+    if isinstance(expr, Missing):
+        return pa.scalar(None, to_stored_type(expr.type))
     assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
+    if isinstance(expr, Entity):
+        return values.read_positions(expr.variable)
     operand_type = expr.operand.type
     assert isinstance(operand_type, NodeRef | EdgeRef)  # noqa: S101 - expressions check this when built
     operand = _evaluate_operand(expr.operand, values, inputs, log)

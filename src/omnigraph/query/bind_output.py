@@ -234,7 +234,9 @@ def _describe_foreign(value: Expr, known: Collection[Expr], text: str, way_out: 
     # A block is bound to a variable that no user wrote.
     foreign = find_foreign(value, known)
     if isinstance(foreign, ValueRef) and foreign.variable.startswith(GENERATED_PREFIX):
-        help_ = "return what the block reads as columns, or calculate it in a stage before: `with { $c, count { … } as n }`"
+        help_ = (
+            "return what the block reads as columns, or calculate it in a stage before: `with { $c, count { … } as n }`"
+        )
         message = "a block reads more than the group keys" if known else "a block needs a group key beside an aggregate"
         return message, help_
     return f"`{text}` is neither an aggregate nor a group key", way_out
@@ -423,7 +425,9 @@ class _OrderBinder:
         if find_foreign(value, known) is None or None in self.columns:
             return True
         if self.is_grouped:
-            self._report("T9", node, *_describe_foreign(value, known, text, "return it, or order by an aggregate of it"))
+            self._report(
+                "T9", node, *_describe_foreign(value, known, text, "return it, or order by an aggregate of it")
+            )
         else:
             message = f"`{text}` is not a column, so equal rows could have several values of it"
             self._report("T9", node, message, "return it as well, or drop `distinct`")

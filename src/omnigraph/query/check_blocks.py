@@ -166,9 +166,7 @@ def _unite(types: Sequence[VariableType]) -> VariableType | None:
     if len(set(types)) == 1:
         return types[0]
     values = tuple(
-        type_.type
-        for type_ in types
-        if isinstance(type_, ValueVariable) and not isinstance(type_.type, ShapedType)
+        type_.type for type_ in types if isinstance(type_, ValueVariable) and not isinstance(type_.type, ShapedType)
     )
     if not values:
         return unite_types(types)

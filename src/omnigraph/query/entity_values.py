@@ -1,4 +1,4 @@
-"""Typed expressions of whole nodes and edges that are chosen among several: by `coalesce`, `case` and unions of reads."""
+"""Typed expressions of whole nodes and edges that are chosen among several, by `coalesce`, `case` or a union."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING

@@ -55,7 +55,7 @@ _FOREIGN_HELP = {
     "date_diff": "write `days_between(from, to)` or `seconds_between(from, to)`",
     "dateadd": "a duration is added: `$p.born + days(3)`",
     "date_add": "a duration is added: `$p.born + days(3)`",
-    "date_trunc": "write `trunc(moment, \"month\")`",
+    "date_trunc": 'write `trunc(moment, "month")`',
     "mod": "write `a % b`",
     "power": "write `pow(base, exponent)`",
     "id": "an id is written `$p.@id`",
@@ -252,7 +252,11 @@ def _suggest_functions(word: str, context: CallContext) -> str:
     # The scalar functions are too many for a line: the reference lists them.
     families = (family for family in FunctionFamily if family not in (FunctionFamily.SCALAR, FunctionFamily.WALK))
     allowed = join_words(list_functions(families, context))
-    return _FOREIGN_HELP.get(word) or suggest_closest(word, FUNCTIONS) or f"beside the scalar functions, those {context.value} are {allowed}"
+    return (
+        _FOREIGN_HELP.get(word)
+        or suggest_closest(word, FUNCTIONS)
+        or f"beside the scalar functions, those {context.value} are {allowed}"
+    )
 
 
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:

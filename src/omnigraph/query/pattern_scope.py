@@ -14,7 +14,6 @@ from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 
-
 # More names would not fit into a help line.
 _MAX_LISTED = 8
 

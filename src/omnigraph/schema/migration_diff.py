@@ -273,7 +273,8 @@ def _plan_type_change(type_: AnyType, old: Property, new: Property) -> Iterator[
     removed = [value for value in old.type.values if value not in new.type.values]
     added = [value for value in new.type.values if value not in old.type.values]
     if removed:
-        reason = f"{where} can't lose the enum {_format_values(removed)}: rows may hold it; add a property, copy the values, drop this one"
+        lost = f"{where} can't lose the enum {_format_values(removed)}: rows may hold it"
+        reason = f"{lost}; add a property, copy the values, drop this one"
         yield _build_unsupported_step(type_, new.name, "OG-MF-106", reason, {**change, "removed": [*removed]})
     elif added:
         yield Step(

@@ -10,8 +10,8 @@ from typing import TypeAlias, assert_never
 
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import (
-    VALUE_TYPE,
     SEED,
+    VALUE_TYPE,
     BindValue,
     BlockStep,
     DerivedSteps,
