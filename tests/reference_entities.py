@@ -50,13 +50,16 @@ def choose(reader: Reader, expr: Expr, match: Match) -> Any:
             return None
 
 
-def show_chosen(record: Any) -> Any:
-    """What identifies a chosen node or edge in a group key; its properties follow from it."""
-    return None if record is None else {"@type": record.get("@type"), "id": record["@id"]}
+def reads_chosen(expr: Expr) -> bool:
+    """Whether an expression is a chosen node or edge, or a property of one."""
+    return is_chosen(expr.operand if isinstance(expr, FieldRef) else expr)
 
 
-def read_chosen(reader: Reader, expr: FieldRef, match: Match) -> Any:
-    """A property or id of a chosen node or edge."""
+def evaluate_chosen(reader: Reader, expr: Expr, match: Match) -> Any:
+    """What identifies a chosen node or edge, as in a group key; or a property or id of it."""
+    if not isinstance(expr, FieldRef):
+        record = choose(reader, expr, match)
+        return None if record is None else {"@type": record.get("@type"), "id": record["@id"]}
     record = choose(reader, expr.operand, match)
     if record is None:
         return None

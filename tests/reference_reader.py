@@ -34,6 +34,7 @@ from omnigraph.query.expr import (
     In,
     IsNull,
     MetaColumn,
+    Missing,
     Nearest,
     NodeRef,
     Not,
@@ -48,6 +49,7 @@ from omnigraph.query.expr import (
     Snippet,
     StartsWith,
     TextMatch,
+    United,
     ValueRef,
     WalkOf,
     Window,
@@ -58,7 +60,7 @@ from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
-from reference_entities import choose, is_chosen, read_chosen, show_chosen
+from reference_entities import choose, evaluate_chosen, reads_chosen
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 from reference_stages import best_of_each, fold, start_rows, windows_of
@@ -355,10 +357,8 @@ class _Reader:
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
                 return shown | {prop.name: _as_type(record.get(prop.name), prop) for prop in expr.fields}
-            case FieldRef() if is_chosen(expr.operand):
-                return read_chosen(self, expr, match)
-            case _ if is_chosen(expr):
-                return show_chosen(choose(self, expr, match))
+            case FieldRef() | United() | Missing() | Computed() | Case() if reads_chosen(expr):
+                return evaluate_chosen(self, expr, match)
             case FieldRef(operand=ValueRef() as walk) if is_walk(walk):
                 return read_walk(match[walk.variable], expr)
             case FieldRef():

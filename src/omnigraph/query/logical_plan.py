@@ -250,8 +250,8 @@ class OptionalMatch:
 class EitherBlock:
     """`either { … } or { … }`: the distinct `variables` of the matches of all alternatives.
 
-    Each alternative binds all of `variables`; what else it binds is not visible outside. Elements of lists are told
-    apart by their values, not by their positions.
+    Each alternative binds all of `variables`; what else it binds is not visible outside. Elements of lists differ
+    in their values, not in their positions.
     """
 
     shared: tuple[SharedVariable, ...]
