@@ -97,7 +97,10 @@ def bind_output(
         _check_windows(projected, findings)
     if is_grouped or read.distinct:
         _check_comparable(projected, "aggregates" if is_grouped else "`distinct`", scope, findings)
-    orderer = _OrderBinder(read, binder, scope, is_grouped, *_index_columns(projected))
+    aliases, columns = _index_columns(projected)
+    after = replace(scope, aliases=frozenset(aliases))
+    naming = replace(binder, names=ReadNameResolver(after, findings))
+    orderer = _OrderBinder(read, naming, after, is_grouped, aliases, columns)
     bound_keys = [orderer.bind_key(index, key) for index, key in enumerate(read.order)]
     keys = [key for key in bound_keys if key is not None]
     # A rank can only be the first key, so taking it out keeps the order of the others.
@@ -334,7 +337,7 @@ class _OrderBinder:
         if isinstance(value, Nearest | Bm25 | Rrf):
             self._report("T18", node, "a rank function can't be used in `per`")
             return None
-        if isinstance(value.type, ShapedType) or not is_scalar(value.type):
+        if not is_compared(value) and not find_aggregates(value):
             text = print_expr(node)
             message = f"`{text}` is {value.type}, which can't be compared, so it can't be used in `per`"
             self._report("T8", node, message)
@@ -402,7 +405,9 @@ class _OrderBinder:
         elif isinstance(value, Const | ParamRef | Now):
             self._report("T7", node, f"`{text}` is the same for all rows, so it orders nothing", "name a property")
         elif isinstance(value.type, ShapedType) or not is_scalar(value.type):
-            self._report("T7", node, f"`{text}` is {value.type}, which has no order")
+            is_entity = isinstance(value.type, NodeRef | EdgeRef)
+            way_out = f"order by a property: `{text}.name`" if is_entity else None
+            self._report("T7", node, f"`{text}` is {value.type}, which has no order", way_out)
         else:
             return True
         return False

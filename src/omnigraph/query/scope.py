@@ -201,6 +201,8 @@ class Scope:
     optional: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     """Names that were bound before a `with` that does not name them."""
+    aliases: frozenset[str] = frozenset()
+    """Columns of the read, which its order and conditions name without `$`."""
     lifter: BlockLifter | None = None
     lets: frozenset[str] = frozenset()
     elements: frozenset[str] = frozenset()
@@ -353,6 +355,8 @@ class ReadNameResolver:
         return None if type_ is None or isinstance(type_, BrokenType) else type_
 
     def _build_unbound_help(self, name: str) -> str:
+        if name in self.scope.aliases:
+            return f"did you mean `{name}`? A column is named without `$` here"
         if name in self.scope.hidden:
             return "it is bound only inside a block, and is not visible outside it"
         if self.scope.is_dropped(name):

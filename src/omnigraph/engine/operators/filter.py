@@ -21,6 +21,7 @@ from omnigraph.query.expr import (
     Bm25,
     Compare,
     Distance,
+    Entity,
     Expr,
     Identity,
     MetaColumn,
@@ -106,8 +107,8 @@ def to_mask(values: Column) -> NDArray[np.bool_]:
 
 
 def has_search(expr: Expr) -> bool:
-    """Return whether an expression contains a search, which no filter of a table evaluates."""
-    searches = TextMatch | Nearest | Bm25 | Rrf | Distance | Snippet
+    """Return whether an expression contains a search or a whole node or edge, which no filter of a table evaluates."""
+    searches = TextMatch | Nearest | Bm25 | Rrf | Distance | Snippet | Entity
     return any(isinstance(part, searches) for part in walk(expr))
 
 
