@@ -34,6 +34,9 @@ MAX_STALE_FILES = 4_096
 # Estimates of what a key takes in memory with its id, and the name of a file: without room for them nothing is read.
 _BYTES_PER_ROW = 64
 _BYTES_PER_FILE = 256
+# Rows of a file that this process writes are kept whole up to these limits: the next update of such a row reads nothing.
+MAX_KEPT_ROWS = 64
+MAX_KEPT_BYTES = 16 * 1024
 # The tables whose looked-up columns are cached from rows that this process writes.
 _MAX_TABLES = 1_024
 # The tables whose last version is remembered, with each of their indexes.
@@ -139,10 +142,6 @@ class CachedHits:
     uncached: tuple[int, ...]
     """The other fragments, which have to be searched in the table."""
 
-    def list_fragments(self) -> list[int]:
-        """Return the fragments of these rows, and the uncached ones."""
-        return [*self.uncached, *np.unique(self.addresses >> np.uint64(32)).tolist()]
-
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
@@ -218,13 +217,39 @@ class KeyCache:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
         if rows.num_rows > MAX_FILE_ROWS:
             return
+        if rows.num_rows <= MAX_KEPT_ROWS and rows.nbytes <= MAX_KEPT_BYTES:
+            # By the number of each column, as its name may be that of another column on another branch.
+            kept = {table.find_field_number(name): _take_column(rows, name) for name in rows.schema.names}
+            self._cache.put(("rows", table.path, files), kept, int(rows.nbytes) + _BYTES_PER_FILE * len(kept))
         for name, key in self._get_columns(table.path).items():
             # On another branch, the name may be that of another column.
             if name not in rows.schema.names or key[2] != table.find_field_number(name):
                 continue
             known = cast("_FileKeys | None", self._cache.get(key))
             if known is not None:
-                self._add(key, known, [files], [rows.num_rows], _take_column(rows, name, known.values.type))
+                self._add(key, known, [files], [rows.num_rows], _take_column(rows, name).cast(known.values.type))
+
+    def take_written(
+        self, table: KeyedTable, addresses: Addresses, columns: Sequence[pa.Field]
+    ) -> tuple[dict[str, pa.Array], Addresses, Addresses]:
+        """Return the columns of the rows whose files this process has written, their addresses, and those of others."""
+        fields = {column.name: table.find_field_number(column.name) for column in columns}
+        types = {fields[column.name]: column.type for column in columns}
+        files = {fragment.number: fragment.files for fragment in table.list_fragments()}
+        parts: dict[str, list[pa.Array]] = {}
+        taken = unread = np.empty(0, np.uint64)
+        numbers = addresses >> np.uint64(32)
+        for number in np.unique(numbers).tolist():
+            part = addresses[numbers == number]
+            kept = cast("dict[int, pa.Array] | None", self._cache.get(("rows", table.path, files[number])))
+            if kept is None or any(field not in kept or kept[field].type != types[field] for field in types):
+                unread = np.concatenate([unread, part])
+                continue
+            offsets = pa.array(part & np.uint64(0xFFFFFFFF))
+            for name, field in fields.items():
+                parts.setdefault(name, []).append(kept[field].take(offsets))
+            taken = np.concatenate([taken, part])
+        return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}, taken, unread
 
     def _add(
         self, key: tuple[object, ...], known: _FileKeys, files: Sequence[Files], counts: Sequence[int], values: pa.Array
@@ -273,7 +298,7 @@ class KeyCache:
         batches = list(table.iter_written_rows([column.name], [fragment.number for fragment in missing.values()]))
         if sum(batch.num_rows for batch in batches) != sum(counts):
             return None  # a read of the table itself reports what is wrong with it
-        values = _take_column(pa.Table.from_batches(batches), column.name, column.type)
+        values = _take_column(pa.Table.from_batches(batches), column.name).cast(column.type)
         merged = self._add(key, known, list(missing), counts, values)
         # Another thread, on another branch, may have dropped files of this tail.
         return merged if tail.files.keys() <= merged.files.keys() else known.add(list(missing), counts, values)
@@ -312,6 +337,6 @@ class KeyCache:
         return self._columns.get(path) or {}
 
 
-def _take_column(rows: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
-    column = rows.column(name).cast(type_)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type_)
+def _take_column(rows: pa.Table, name: str) -> pa.Array:
+    column = rows.column(name)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
