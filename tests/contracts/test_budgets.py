@@ -1,6 +1,7 @@
 """The budgets that a reader feels, and names that say nothing."""
 
 import ast
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ CODE = [path for room in ("src", "tests", "bench", "tools", "examples") for path
 
 MAX_LINES_OF_A_FILE = 700
 MAX_LINES_OF_A_FUNCTION = 80
+MAX_MEDIAN_LINES = 160
 MAX_METHODS = 20
 MAX_INHERITANCE = 2
 
@@ -25,6 +27,12 @@ def test_no_file_is_too_long() -> None:
     lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in CODE}
 
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES_OF_A_FILE} == {}
+
+
+def test_the_usual_file_is_short() -> None:
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in PACKAGE.rglob("*.py")]
+
+    assert statistics.median(lengths) <= MAX_MEDIAN_LINES
 
 
 def test_no_function_is_too_long() -> None:

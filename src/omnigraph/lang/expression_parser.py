@@ -392,11 +392,6 @@ def _refuse_chain(parser: ExpressionParser, comparison: Compare) -> None:
         parser.parse_sum()
 
 
-def parse_expression(cursor: Cursor) -> Expr:
-    """Parse one expression, by itself."""
-    return ExpressionParser(cursor).parse_value()
-
-
 def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
     if token.text in (")", "]"):
         closed = "(" if token.text == ")" else "["

@@ -14,7 +14,6 @@ from omnigraph.query.expr import ArrayOf, Case, Computed, Const, EdgeRef, Expr, 
 from omnigraph.query.scalar_functions import (
     DURATION_UNITS,
     FIXED_KINDS,
-    SIGNATURES,
     TRUNC_UNITS,
     ParameterKind,
     ScalarFunction,
@@ -294,11 +293,6 @@ class ComputedBinder:
 
     def _report(self, node: ast.Expr, message: str, help_: str | None = None) -> None:
         self.findings.add_error("T27", node.span, message, help_)
-
-
-def find_signature(call: ast.Call) -> Signature | None:
-    """Return the signature of a scalar function, or None if the name is none."""
-    return SIGNATURES.get(call.function.text)
 
 
 def _find_duration(node: ast.Expr) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, UnsetType
 
-from omnigraph.engine.constraints.record_size import MAX_RECORD_BYTES, compute_line_limit
+from omnigraph.engine.constraints.record_size import compute_line_limit
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, iter_chunks
 from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions, LineSlice, read_line_blocks
 from omnigraph.engine.decoding.object_decoder import ObjectDecoder, decode_each, merge_columns
@@ -43,7 +43,6 @@ from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 WINDOW_ROWS = 65_536
 WINDOW_BYTES = 32 * 1024 * 1024
-MAX_LINE_BYTES = MAX_RECORD_BYTES
 
 
 def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name

@@ -26,7 +26,6 @@ from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 
 FROM, TO = "from", "to"
 EXTERNAL_NAMES = {SRC: FROM, DST: TO}
-STORED_NAMES = {FROM: SRC, TO: DST}
 
 RejectedRecord: TypeAlias = tuple[RecordError, bytes]
 

@@ -60,10 +60,6 @@ class AdjacencyLists:
             at += np.arange(total)
         return GatheredEdges(counts, self.targets.take(at), None if self.edges is None else self.edges.take(at))
 
-    def count_all(self, size: int) -> NDArray[np.int64]:
-        """Return the number of neighbours of each of `size` nodes; every position must have a list."""
-        return np.diff(self.starts[: size + 1])
-
 
 @dataclass(frozen=True, slots=True)
 class GatheredEdges:

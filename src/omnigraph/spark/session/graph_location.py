@@ -32,13 +32,9 @@ class GraphLocation:
 
     @classmethod
     def from_options(cls, uri: str, storage: str | None) -> "GraphLocation":
-        """Return a location from its URI and the text of `encode_storage`."""
+        """Return a location from its URI and its storage settings as JSON."""
         settings: dict[str, str] = json.loads(storage) if storage else {}
         return cls(uri=uri, storage=tuple(sorted(settings.items())))
-
-    def encode_storage(self) -> str | None:
-        """Encode the settings of the object store as JSON, or return None if there are none."""
-        return json.dumps(dict(self.storage)) if self.storage else None
 
     def open_store(self) -> GraphStorage:
         """Return the graph's storage, which is opened once per process."""
