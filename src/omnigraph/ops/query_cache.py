@@ -1,5 +1,6 @@
 """LRU caches of decoded schemas and of parsed, bound and rewritten queries."""
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import SchemaRecord
@@ -21,6 +22,10 @@ MAX_CATALOGS = 16
 
 _Key: TypeAlias = tuple[str, str | None, str]
 """The text, the name of the query, the id of the schema."""
+
+
+def _allow() -> None:
+    """Let a caller without a budget continue."""
 
 
 class CatalogCache:
@@ -47,13 +52,16 @@ class QueryCache:
         self._max_characters = max_characters
         self._bound: LruCache[_Key, BoundQuery] = LruCache(MAX_TEXT_BYTES)
 
-    def get_or_prepare(self, source: Source, name: str | None, schema_id: str, catalog: Catalog) -> BoundQuery:
+    def get_or_prepare(
+        self, source: Source, name: str | None, schema_id: str, catalog: Catalog, check: Callable[[], None] = _allow
+    ) -> BoundQuery:
         """Return the query of that name, or the only one of a text, ready to be planned.
 
         Raises:
             LimitError: The text is longer than the limit.
             SourceError: It has mistakes.
             MissingError, BadArgumentError: It is not clear which query is meant.
+            OmnigraphError: What `check` raises, which is called between the steps.
         """
         key = (source.text, name, schema_id)
         cached = self._bound.get(key)
@@ -62,15 +70,19 @@ class QueryCache:
         # Two threads may bind the same query at the same time, so that other queries need not wait for it.
         if len(source.text) > self._max_characters:
             raise LimitError.text_too_large(source.name, self._max_characters)
-        prepared = prepare(source, name, catalog)
+        prepared = prepare(source, name, catalog, check)
         # The least size of an entry limits the number of entries.
         self._bound.put(key, prepared, max(len(source.text), MAX_TEXT_BYTES // MAX_QUERIES))
         return prepared
 
 
-def prepare(source: Source, name: str | None, catalog: Catalog) -> BoundQuery:
+def prepare(
+    source: Source, name: str | None, catalog: Catalog, check: Callable[[], None] = _allow
+) -> BoundQuery:
     """Parse, bind and rewrite a query without a cache; raises what `QueryCache.get_or_prepare` raises."""
     chosen = choose_query(source, name)
+    check()
     bound = bind_query(chosen, catalog).require(source)
     assert bound is not None  # noqa: S101 - `require` raises if binding failed
+    check()
     return rewrite(bound)

@@ -268,8 +268,7 @@ class _PatternPlanner:
         # `sorted` is stable: components with equal estimates keep their order of appearance.
         todo = sorted(components, key=self._estimate_min_rows)
         while todo:
-            component = next((component for component in todo if self._find_equality(component) is not None), todo[0])
-            todo.remove(component)
+            component = todo.pop(self._find_joined(todo))
             if builder.is_blank:
                 self._add_component(builder, component, hops)
             else:
@@ -320,9 +319,25 @@ class _PatternPlanner:
             builder.add(step, reads=find_variables(left), binds=live)
         builder.apply_pending()
 
+    def _find_joined(self, components: list[list[str]]) -> int:
+        """Return the place of the first component that an equality joins with what is bound; 0 if there is none."""
+        places = {variable: place for place, component in enumerate(components) for variable in component}
+        joined: list[int] = []
+        # One pass for all components: to look for the predicates of each one would be cubic.
+        for predicate in self._builder.pending.join_predicates:
+            expr = predicate.expr
+            if not isinstance(expr, Compare) or not _is_equality(expr):
+                continue
+            unbound = predicate.reads - self._builder.bound.keys()
+            homes = {places.get(variable) for variable in unbound}
+            sides = (set(find_variables(expr.left)), set(find_variables(expr.right)))
+            if unbound in sides and len(homes) == 1:
+                joined += [home for home in homes if home is not None]
+        return min(joined, default=0)
+
     def _find_equality(self, component: list[str]) -> "_JoinCondition | None":
         """Return a predicate that equi-joins a component with what is bound, its bound side first."""
-        return _find_join_condition(self._builder, component, lambda expr: expr.op is Op.EQ and _is_joinable(expr))
+        return _find_join_condition(self._builder, component, _is_equality)
 
     def _find_range(self, component: list[str], rows: float) -> "_JoinCondition | None":
         """Return a predicate for a range join, if both sides have so many rows that sorting one pays off."""
@@ -505,6 +520,10 @@ _ORDERED_TYPES = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 
 # Values that are read as they are: a join evaluates each of its sides once.
 _JOINABLE = (Prop, Identity, ValueRef, FieldRef)
+
+
+def _is_equality(expr: Compare) -> bool:
+    return expr.op is Op.EQ and _is_joinable(expr)
 
 
 def _is_joinable(expr: Compare) -> bool:
