@@ -157,6 +157,8 @@ class _Reader:
 
     def rows(self) -> "list[_Row]":
         query = self.query
+        if query.limit is not None and self.count(query.limit, 0) == 0:
+            return []  # without looking, so that no sum overflows
         found = self.found()
         if query.rank is not None:
             self.scores[query.rank] = self.rank(query.rank, found)

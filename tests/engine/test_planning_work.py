@@ -19,6 +19,8 @@ from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
 from omnigraph.ops.explain import explain
 from omnigraph.ops.query import QueryCall, query
+from omnigraph.query.inline_lets import MAX_DEPTH as MAX_LET_DEPTH
+from reference_reader import PlainGraph
 from solving import Solver, random_records, seeded
 
 
@@ -171,24 +173,24 @@ def test_planning_stops_when_the_caller_leaves(solver: Solver, shape: str) -> No
         plan_read(bound, solver.reading(budget=ImpatientBudget(100)))
 
 
-def test_a_text_is_bound_within_the_time_of_its_query(solver: Solver) -> None:
+def test_a_text_is_bound_within_the_time_of_its_query(solver: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
     budget = Budget(SystemClock())
     budget.cancel()
     parsed: list[str] = []
 
-    with pytest.raises(QueryCancelledError), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("omnigraph.ops.query_cache.bind_query", lambda *_: parsed.append("bound"))
+    monkeypatch.setattr("omnigraph.ops.query_cache.bind_query", lambda *_: parsed.append("bound"))
+
+    with pytest.raises(QueryCancelledError):
         query(solver.session, QueryCall(source=Source(read("$v0: User"))), budget)
 
     assert parsed == []
 
 
 def test_the_longest_chain_is_formatted_explained_and_run(tmp_path: Path) -> None:
-    records = random_records(3, 3, 0)
-    records.edges["Knows"] += [
+    ring = [
         {"@id": f"k{number}", "@src": f"u{number}", "@dst": f"u{(number + 1) % 3}", "since": 1} for number in range(3)
     ]
-    solver = seeded(tmp_path / "g.omni", records)
+    solver = seeded(tmp_path / "g.omni", PlainGraph(random_records(3, 3, 0).nodes, {"Knows": ring}))
     text = read(chain(MAX_CLAUSES), names(MAX_CLAUSES))
     source = Source(text)
 
@@ -211,6 +213,15 @@ def test_more_matches_than_a_float_can_say_are_planned_and_explained(solver: Sol
 
     assert "inf" not in shown
     assert "nan" not in shown
+
+
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_abbreviations_of_abbreviations_end_at_a_depth(solver: Solver, *, is_backward: bool) -> None:
+    lets = ["let $x0 = $v0.age + 1", *(f"let $x{number + 1} = $x{number} + 1" for number in range(MAX_CLAUSES - 2))]
+    text = read(f"$v0: User {' '.join(reversed(lets) if is_backward else lets)}", f"$x{MAX_CLAUSES - 2} as x")
+
+    with pytest.raises(SourceError, match=f"more than {MAX_LET_DEPTH} abbreviations"):
+        solver.query(text)
 
 
 def test_one_clause_more_than_allowed_is_refused_with_the_way_out() -> None:

@@ -76,9 +76,7 @@ class QueryCache:
         return prepared
 
 
-def prepare(
-    source: Source, name: str | None, catalog: Catalog, check: Callable[[], None] = _allow
-) -> BoundQuery:
+def prepare(source: Source, name: str | None, catalog: Catalog, check: Callable[[], None] = _allow) -> BoundQuery:
     """Parse, bind and rewrite a query without a cache; raises what `QueryCache.get_or_prepare` raises."""
     chosen = choose_query(source, name)
     check()
