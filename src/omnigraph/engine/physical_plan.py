@@ -21,8 +21,6 @@ VALUE_TYPE = "#value"
 # The column of a block's bindings with the number of the outer combination that a row belongs to. No variable can
 # have this name, because of the `#`.
 SEED = "#seed"
-# The type name of a variable that is bound to a value and not to a row of a table.
-VALUE_TYPE = "#value"
 # The direction of a hop when it is followed from its other end.
 REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
 
@@ -348,6 +346,8 @@ class UnionJoin:
     fan_out: float = 1.0
     conversions: tuple[tuple["TypeConversion", ...], ...] = ()
     """Of each alternative, the variables whose type is a part of the one that they have outside."""
+    elements: tuple[tuple[str, ExprType], ...] = ()
+    """The variables that are bound to elements of lists, which are compared by their values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

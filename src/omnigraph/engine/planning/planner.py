@@ -11,6 +11,7 @@ from typing import assert_never
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import (
     SEED,
+    VALUE_TYPE,
     BindValue,
     BlockStep,
     DerivedSteps,
@@ -120,13 +121,14 @@ def _analyze_output(query: ReadQuery) -> tuple[MatchSemantics, tuple[Expr, ...]]
         aggregates = query.grouping.aggregates
         # Sums, averages and counts depend on the number of equal matches; other aggregates only on their existence.
         has_count = any(aggregate.counts_rows for aggregate in aggregates)
-        return MatchSemantics.COUNT if has_count else MatchSemantics.EXISTS, (*query.grouping.keys, *aggregates)
+        reads = (*query.grouping.keys, *aggregates, *query.decided)
+        return MatchSemantics.COUNT if has_count else MatchSemantics.EXISTS, reads
     outputs = tuple(column.value for column in query.output)
     if any(find_windows(expr) for expr in query.results):
         # A window reads all matches, also those that `distinct` merges afterwards.
         return MatchSemantics.EVERY, query.results
     if query.distinct:
-        return MatchSemantics.EXISTS, outputs
+        return MatchSemantics.EXISTS, (*outputs, *query.decided)
     having = () if query.having is None else (query.having,)
     return MatchSemantics.EVERY, query.results if query.is_ordered else (*outputs, *having)
 
@@ -363,6 +365,11 @@ class _PatternPlanner:
             rows=paired,
             fan_out=paired / max(rows, 1.0),
             conversions=tuple(_find_conversions(block, pattern, listed) for pattern in block.alternatives),
+            elements=tuple(
+                (each.variable, each.type)
+                for each in block.variables
+                if each.variable in listed and get_type_name(each.type) == VALUE_TYPE
+            ),
         )
 
     def _plan_value(self, block: ValueBlock, rows: float) -> BindValue:
