@@ -30,7 +30,7 @@ from omnigraph.engine.physical_plan import (
 )
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, estimate_test_share
-from omnigraph.engine.planning.join_conditions import find_join, has_equality
+from omnigraph.engine.planning.join_conditions import find_equal_component, find_join
 from omnigraph.engine.planning.join_order import JoinOrderPlanner
 from omnigraph.engine.planning.pattern_graph import PatternGraph
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredicates, PlanBuilder, PlanContext
@@ -260,8 +260,7 @@ class _PatternPlanner:
         # `sorted` is stable: components with equal estimates keep their order of appearance.
         todo = sorted(components, key=self._estimate_min_rows)
         while todo:
-            component = next((component for component in todo if has_equality(builder, component)), todo[0])
-            todo.remove(component)
+            component = todo.pop(find_equal_component(builder, todo))
             if builder.is_blank:
                 self._add_component(builder, component, hops)
             else:
