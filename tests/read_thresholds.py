@@ -60,6 +60,8 @@ LARGE: dict[str, float] = {
     "output.sort._MAX_PACKED_KEY": 8,
     "planning.join_order.MIN_ORDERED_ROWS": 0.0,
     "planning.planner.MIN_RANGE_JOIN_PAIRS": 0.0,
+    "planning.planner.MIN_SPLIT_ROWS": 0.0,
+    "planning.planner.MIN_SPLIT_FACTOR": 0.0,
     "planning.join_order._MAX_RARE_ROWS": 0.0,
     "planning.join_order._MAX_COMPARED_ROOTS": 1,
     "tables.access_path._GATHER_BELOW": 1,
