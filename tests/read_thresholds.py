@@ -59,6 +59,8 @@ LARGE: dict[str, float] = {
     "output.sort._MIN_BLOCKS_PER_ROW": 1,
     "output.sort._MAX_PACKED_KEY": 8,
     "planning.join_order.MIN_ORDERED_ROWS": 0.0,
+    "planning.decorrelate.MIN_REPEATED_EDGES": 0.0,
+    "planning.decorrelate.MIN_REPEATS": 0.0,
     "planning.planner.MIN_RANGE_JOIN_PAIRS": 0.0,
     "planning.planner.MIN_SPLIT_ROWS": 0.0,
     "planning.planner.MIN_SPLIT_FACTOR": 0.0,

@@ -14,6 +14,7 @@ from omnigraph.engine import executor
 from omnigraph.engine.operators import text_parts
 from omnigraph.engine.operators.join import join
 from omnigraph.engine.pipeline import Pipeline
+from omnigraph.engine.planning import decorrelate
 from worlds import runtime
 
 SCHEMA = """
@@ -221,3 +222,20 @@ def test_a_condition_on_the_row_sees_the_aggregates_of_all_parts(hub: og.Graph) 
     query = "match { $s enters $h  $h leaves $t } return { max($s.v) as a } having { max($t.v) < min($s.v) }"
 
     assert list(hub.query(f"query q() {{ {query} }}").rows()) == []
+
+
+@pytest.mark.parametrize("word", ["not", "exists"])
+def test_a_test_of_a_shared_hop_reads_the_edges_of_a_hub_once(
+    word: str, hub: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decorrelate, "MIN_REPEATED_EDGES", 0.0)
+    query = (
+        f"query q() {{ match {{ $s enters $h  {word} {{ $r enters $h  $r.v > $s.v }} }} return {{ count(*) as n }} }}"
+    )
+    largest = sum(number % 70 == 69 for number in range(ENDS))
+
+    explained = hub.explain(query, analyze=True)
+
+    assert list(hub.query(query).rows()) == [{"n": largest if word == "not" else ENDS - largest}]
+    rows = [int(text.replace(",", "")) for text in re.findall(r"\[([\d,]+) rows?,", explained.text)]
+    assert max(rows) <= ENDS

@@ -30,6 +30,7 @@ from omnigraph.engine.physical_plan import (
 from omnigraph.engine.planning.aggregate_parts import split_aggregates
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, estimate_test_share
+from omnigraph.engine.planning.decorrelate import decorrelate
 from omnigraph.engine.planning.join_conditions import find_join, has_equality
 from omnigraph.engine.planning.join_order import JoinOrderPlanner
 from omnigraph.engine.planning.pattern_graph import PatternGraph
@@ -354,7 +355,8 @@ class _PatternPlanner:
 
     def _plan_test(self, block: Exists, rows: float) -> SemiJoin:
         number = self._context.next_number()
-        steps = self._plan_inner(block, block.pattern, (), MatchSemantics.EXISTS, rows)
+        pattern = decorrelate(block, rows, self._context.costs)
+        steps = self._plan_inner(block, pattern, (), MatchSemantics.EXISTS, rows)
         kept = rows * estimate_test_share(block)
         return SemiJoin(number=number, shared=self._get_shared(block), steps=steps, rows=kept, is_anti=block.negated)
 
