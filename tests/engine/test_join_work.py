@@ -1,5 +1,6 @@
 """What joins without a hop touch: pairs are not built where another way finds or counts them."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -13,6 +14,7 @@ from omnigraph.engine import executor
 from omnigraph.engine.operators import text_parts
 from omnigraph.engine.operators.join import join
 from omnigraph.engine.pipeline import Pipeline
+from omnigraph.engine.planning import decorrelate
 from worlds import runtime
 
 SCHEMA = """
@@ -163,3 +165,77 @@ def test_nothing_is_looked_for_after_a_stage_without_rows(graph: og.Graph) -> No
 
     with patch.object(Pipeline, "run", None):
         assert list(graph.query(f"query q() {{ {query} }}").rows()) == [{"n": 0}]
+
+
+# --- aggregates of several variables through one node --------------------------------------------------
+
+HUB = """
+node S { key: String @key  v: I64 }
+node H { key: String @key }
+node T { key: String @key  v: I64? }
+edge Enters: S -> H
+edge Leaves: H -> T
+"""
+ENDS = 2_000
+"""The paths through the one hub are its square."""
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    graph = og.create_graph(tmp_path_factory.mktemp("hub") / "g", HUB, runtime=runtime())
+    numbers = list(range(ENDS))
+    s, t = [f"s{number}" for number in numbers], [f"t{number}" for number in numbers]
+    values = pa.array([None if number % 3 == 0 else number % 50 for number in numbers], pa.int64())
+    nodes = {
+        "S": pa.table({"key": s, "v": [number % 70 for number in numbers]}),
+        "H": pa.table({"key": ["h"]}),
+        "T": pa.table({"key": t, "v": values}),
+    }
+    edges = {
+        "Enters": pa.table({"from": s, "to": ["h"] * ENDS}),
+        "Leaves": pa.table({"from": ["h"] * ENDS, "to": t}),
+    }
+    graph.load(nodes=nodes, edges=edges, mode="append")
+    return graph
+
+
+def test_aggregates_of_both_ends_list_no_path(hub: og.Graph) -> None:
+    query = """query q() { match { $s enters $h  $h leaves $t } return { count(*) as n, sum($s.v) as a, avg($t.v) as b,
+        min($s.v) as c, max($t.v) as d, count(distinct $s) as e, count(distinct $t.v) as f, median($t.v) as m } having
+        { n > 3 } }"""
+    mine = [number % 70 for number in range(ENDS)]
+    others = [number % 50 for number in range(ENDS) if number % 3]
+
+    explained = hub.explain(query, analyze=True)
+
+    (row,) = hub.query(query).rows()
+    assert row["n"] == ENDS**2
+    assert row["a"] == sum(mine) * ENDS
+    assert row["b"] == sum(others) / len(others)
+    assert (row["c"], row["d"], row["e"], row["f"]) == (min(mine), max(others), ENDS, len(set(others)))
+    assert row["m"] == float(np.median(others))
+    rows = [int(text.replace(",", "")) for text in re.findall(r"\[([\d,]+) rows?,", explained.text)]
+    assert max(rows) <= ENDS
+
+
+def test_a_condition_on_the_row_sees_the_aggregates_of_all_parts(hub: og.Graph) -> None:
+    query = "match { $s enters $h  $h leaves $t } return { max($s.v) as a } having { max($t.v) < min($s.v) }"
+
+    assert list(hub.query(f"query q() {{ {query} }}").rows()) == []
+
+
+@pytest.mark.parametrize("word", ["not", "exists"])
+def test_a_test_of_a_shared_hop_reads_the_edges_of_a_hub_once(
+    word: str, hub: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decorrelate, "MIN_REPEATED_EDGES", 0.0)
+    query = (
+        f"query q() {{ match {{ $s enters $h  {word} {{ $r enters $h  $r.v > $s.v }} }} return {{ count(*) as n }} }}"
+    )
+    largest = sum(number % 70 == 69 for number in range(ENDS))
+
+    explained = hub.explain(query, analyze=True)
+
+    assert list(hub.query(query).rows()) == [{"n": largest if word == "not" else ENDS - largest}]
+    rows = [int(text.replace(",", "")) for text in re.findall(r"\[([\d,]+) rows?,", explained.text)]
+    assert max(rows) <= ENDS

@@ -1,5 +1,7 @@
 """Execute physical plans: steps run over one table of bindings, in chunks where it grows large."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ from omnigraph.engine.output.aggregate_sink import AggregateSink
 from omnigraph.engine.output.distinct import merge_equal_rows
 from omnigraph.engine.output.projection import Frame
 from omnigraph.engine.output.result_pipeline import ResultFrame, build_result, resolve_count, resolve_row_range
+from omnigraph.engine.output.row_selection import filter_having
 from omnigraph.engine.output.top_k_sink import TopKSink
 from omnigraph.engine.physical_plan import (
     Check,
@@ -63,6 +66,8 @@ def execute(
     if resolve_count(query.limit, "limit", context.inputs) == 0:
         # No row is returned, so none is looked for; what types can tell is checked already.
         return build_result(query, _select_variables(plan, empty_bindings(has_multiplicity=True)), context)
+    if plan.parts:
+        return _execute_parts(query, plan, context, chunk_rows)
     rows = _solve_source(query, plan, context, chunk_rows)
     chunk_rows = _limit_chunk_rows(context, chunk_rows)
     _, row_limit = resolve_row_range(query, context.inputs)
@@ -90,6 +95,14 @@ def execute(
     result = build_result(query, matches, context)
     context.budget.check()  # a result that took too long is an error, however little was left to do
     return result
+
+
+def _execute_parts(query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext, chunk_rows: int) -> ResultFrame:
+    """Execute the parts of a query that folds all matches into one row, and return the row with all aggregates."""
+    frames = [execute(part, part_plan, context, chunk_rows=chunk_rows).frame for part, part_plan in plan.parts]
+    aggregates = {name: values for frame in frames for name, values in frame.aggregates.items()}
+    row = replace(frames[0], aggregates=aggregates)
+    return build_result(query, filter_having(row, query), context)
 
 
 def _solve_source(query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext, chunk_rows: int) -> Bindings:

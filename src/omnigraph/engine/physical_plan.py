@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from omnigraph.query.expr import EdgeRef, Expr, ExprType, NodeRef, Op
-from omnigraph.query.logical_plan import HopDirection, ValueBlock
+from omnigraph.query.logical_plan import HopDirection, ReadQuery, ValueBlock
 from omnigraph.query.union_types import list_members, unite_nodes
 from omnigraph.query.walk_plan import WalkBinding
 
@@ -429,6 +429,8 @@ class PhysicalPlan:
     warnings: tuple[str, ...] = ()
     # Of an earlier stage, or of each read of a union: their rows are those that the first step starts from.
     sources: tuple["PhysicalPlan", ...] = ()
+    # Instead of steps: reads whose aggregates together are those of the read, in one row each.
+    parts: tuple[tuple[ReadQuery, "PhysicalPlan"], ...] = ()
     expected_rows: float = 1.0
     """The expected number of rows of the result."""
 

@@ -1,5 +1,6 @@
 """LRU caches of decoded schemas and of parsed, bound and rewritten queries."""
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import SchemaRecord
@@ -22,6 +23,10 @@ MAX_CATALOGS = 16
 
 _Key: TypeAlias = tuple[str, str | None, str]
 """The text, the name of the query, the id of the schema."""
+
+
+def _allow() -> None:
+    """Let a caller without a budget continue."""
 
 
 class CatalogCache:
@@ -49,13 +54,16 @@ class QueryCache:
         self._bound: LruCache[_Key, BoundQuery] = LruCache(MAX_TEXT_BYTES)
         self._chosen: LruCache[tuple[str, str | None], Query] = LruCache(MAX_TEXT_BYTES)
 
-    def get_or_prepare(self, source: Source, name: str | None, schema_id: str, catalog: Catalog) -> BoundQuery:
+    def get_or_prepare(
+        self, source: Source, name: str | None, schema_id: str, catalog: Catalog, check: Callable[[], None] = _allow
+    ) -> BoundQuery:
         """Return the query of that name, or the only one of a text, ready to be planned.
 
         Raises:
             LimitError: The text is longer than the limit.
             SourceError: It has mistakes.
             MissingError, BadArgumentError: It is not clear which query is meant.
+            OmnigraphError: What `check` raises, which is called between the steps.
         """
         key = (source.text, name, schema_id)
         cached = self._bound.get(key)
@@ -64,7 +72,7 @@ class QueryCache:
         # Two threads may bind the same query at the same time, so that other queries need not wait for it.
         if len(source.text) > self._max_characters:
             raise LimitError.text_too_large(source.name, self._max_characters)
-        prepared = prepare(source, name, catalog)
+        prepared = prepare(source, name, catalog, check)
         self._bound.put(key, prepared, _measure_text(source))
         return prepared
 
@@ -102,13 +110,16 @@ def _measure_text(source: Source) -> int:
     return max(len(source.text), MAX_TEXT_BYTES // MAX_QUERIES)
 
 
-def prepare(source: Source, name: str | None, catalog: Catalog) -> BoundQuery:
+def prepare(source: Source, name: str | None, catalog: Catalog, check: Callable[[], None] = _allow) -> BoundQuery:
     """Parse, bind and rewrite a query without a cache; raises what `QueryCache.get_or_prepare` raises."""
-    return bind_chosen(choose_query(source, name), source, catalog)
+    chosen = choose_query(source, name)
+    check()
+    return bind_chosen(chosen, source, catalog, check)
 
 
-def bind_chosen(chosen: Query, source: Source, catalog: Catalog) -> BoundQuery:
+def bind_chosen(chosen: Query, source: Source, catalog: Catalog, check: Callable[[], None] = _allow) -> BoundQuery:
     """Bind and rewrite a query of a text."""
     bound = bind_query(chosen, catalog).require(source)
     assert bound is not None  # noqa: S101 - `require` raises if binding failed
+    check()
     return rewrite(bound)

@@ -629,10 +629,12 @@ def is_whole(value: Input, *, at_least: int) -> bool:
 
 
 def _require_value_type(expr: Expr) -> ValueType:
-    if isinstance(expr.type, ShapedType):
-        msg = f"a whole {expr.type} is not a value"
+    # Read once: the type of a `case` is that of its last branch, and twice would double the work at each depth.
+    type_ = expr.type
+    if isinstance(type_, ShapedType):
+        msg = f"a whole {type_} is not a value"
         raise ValueError(msg)  # noqa: TRY004  every invalid node of this module is a ValueError
-    return expr.type
+    return type_
 
 
 def _is_text_expr(expr: Expr) -> bool:

@@ -6,7 +6,7 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk, walk_deep
+from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
@@ -461,16 +461,17 @@ def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
 
 def find_alternative_variables(clause: ast.Either) -> tuple[ast.Variable, ...]:
     """Return the variables that every alternative binds, in the order of the first one."""
-    bound = [
-        {variable.name: variable for inner in clauses for variable in reversed(find_bound_variables(inner))}
-        for clauses in clause.alternatives
-    ]
-    others = [set(names) for names in bound[1:]]
-    first = (variable for inner in clause.alternatives[0] for variable in find_bound_variables(inner))
+    # Each alternative is searched once: twice would double the work with every `either` inside another.
+    first, *rest = (_find_block_variables(clauses) for clauses in clause.alternatives)
+    others = [{variable.name for variable in variables} for variables in rest]
     # A variable with a name that no user can write is one of a named pattern, and not visible outside.
     shown = (each for each in first if each.name != ast.ANONYMOUS and not each.name.startswith(HIDDEN_PREFIX))
     by_name = {variable.name: variable for variable in shown}
     return tuple(variable for name, variable in by_name.items() if all(name in names for names in others))
+
+
+def _find_block_variables(clauses: Iterable[ast.Clause]) -> tuple[ast.Variable, ...]:
+    return tuple(variable for clause in clauses for variable in find_bound_variables(clause))
 
 
 def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
@@ -478,7 +479,8 @@ def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
     for clause in clauses:
         inside = [list_inner_clauses(clause)]
         for expr in list_clause_expressions(clause):
-            inside += [part.clauses for part in walk_deep(expr) if isinstance(part, ast.Block)]
+            # Not `walk_deep`: blocks inside blocks are visited below, and twice would double the work at each depth.
+            inside += [part.clauses for part in walk(expr) if isinstance(part, ast.Block)]
         for inner in inside:
             yield from (variable.name for each in inner for variable in find_bound_variables(each))
             yield from iter_names_bound_inside(inner)

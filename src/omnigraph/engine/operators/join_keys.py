@@ -101,7 +101,7 @@ class _KeyEvaluator:
         assert isinstance(expr, Identity)  # noqa: S101 - callers check it
         at = self._sides[side].columns[expr.variable].astype(np.int64, copy=False)
         # A missing row has no id, so it equals nothing.
-        return pa.array(at, mask=at < 0) if expr.nullable else build_array(at)
+        return pa.array(at, mask=at < 0) if at.min(initial=0) < 0 else build_array(at)
 
     def _evaluate(self, expr: Expr, side: int) -> pa.Array:
         bindings = self._sides[side]

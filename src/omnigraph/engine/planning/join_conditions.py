@@ -32,10 +32,18 @@ class JoinPlan:
     conditions: tuple[JoinCondition, ...]
 
 
-def has_equality(builder: PlanBuilder, component: list[str]) -> bool:
-    """Return whether an equality joins a component with what is bound."""
-    comparisons = (condition for _, condition in _iter_conditions(builder, component))
-    return any(isinstance(condition, JoinComparison) and condition.op is Op.EQ for condition in comparisons)
+def find_equal_component(builder: PlanBuilder, components: list[list[str]]) -> int:
+    """Return the place of the first component that an equality joins with what is bound; 0 if there is none."""
+    places = {variable: place for place, component in enumerate(components) for variable in component}
+    joined: list[int] = []
+    # One pass for all components: to try every predicate with each of them would be cubic.
+    for predicate in builder.pending.join_predicates:
+        members = predicate.reads - builder.bound.keys()
+        homes = {places.get(variable, -1) for variable in members}
+        if len(homes) == 1 and isinstance(predicate.expr, Compare) and predicate.expr.op is Op.EQ:
+            condition = _build_comparison(predicate.expr, builder.bound.keys(), members)
+            joined += homes if condition is not None else ()
+    return min((place for place in joined if place >= 0), default=0)
 
 
 def find_join(builder: PlanBuilder, component: list[str], *, has_ranges: bool) -> JoinPlan | None:

@@ -28,9 +28,11 @@ from omnigraph.engine.physical_plan import (
     get_type_name,
     iter_steps,
 )
+from omnigraph.engine.planning.aggregate_parts import split_aggregates
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, estimate_test_share
-from omnigraph.engine.planning.join_conditions import find_join, has_equality
+from omnigraph.engine.planning.decorrelate import decorrelate
+from omnigraph.engine.planning.join_conditions import find_equal_component, find_join
 from omnigraph.engine.planning.join_order import JoinOrderPlanner
 from omnigraph.engine.planning.pattern_graph import PatternGraph
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredicates, PlanBuilder, PlanContext
@@ -56,6 +58,10 @@ from omnigraph.query.rules.empty_pattern import is_empty
 MIN_WARNED_ROWS = 1_000.0
 # A join without an equality needs at least this number of pairs; sorting one side does not pay off for fewer.
 MIN_RANGE_JOIN_PAIRS = 1_000_000.0
+# Aggregates of different variables are solved one after the other where a plan for all of them lists at least this
+# number of rows, and this many times as many as the plans for each of them.
+MIN_SPLIT_ROWS = 1_000_000.0
+MIN_SPLIT_FACTOR = 4.0
 # Up to this LIMIT, rows are best produced in the order in which they are returned.
 MAX_ORDERED_LIMIT = 10_000
 
@@ -88,6 +94,9 @@ def _plan_stage(query: ReadQuery, costs: CostModel, numbers: Iterator[int]) -> P
     # It refers to the context itself, and the cycle would keep alive what was read for the plan.
     context.plan_derived = None
     expected = steps[-1].rows if steps else rows
+    parts = _plan_parts(query, steps, costs, numbers)
+    if parts:
+        return PhysicalPlan(steps=(), variables=(), parts=parts)
     return PhysicalPlan(
         steps=steps,
         variables=needed,
@@ -96,6 +105,21 @@ def _plan_stage(query: ReadQuery, costs: CostModel, numbers: Iterator[int]) -> P
         sources=sources,
         expected_rows=_estimate_output(query, expected),
     )
+
+
+def _plan_parts(
+    query: ReadQuery, steps: tuple[Step, ...], costs: CostModel, numbers: Iterator[int]
+) -> tuple[tuple[ReadQuery, PhysicalPlan], ...]:
+    """Plan the aggregates of different variables one after the other if that lists far fewer rows than all at once."""
+    most = _find_most_rows(steps)
+    if most < MIN_SPLIT_ROWS:
+        return ()
+    parts = tuple((part, _plan_stage(part, costs, numbers)) for part in split_aggregates(query))
+    return parts if sum(_find_most_rows(plan.steps) for _, plan in parts) * MIN_SPLIT_FACTOR <= most else ()
+
+
+def _find_most_rows(steps: tuple[Step, ...]) -> float:
+    return max((step.rows for step in iter_steps(steps)), default=0.0)
 
 
 def _plan_derived(derived: DerivedEdge, context: PlanContext) -> DerivedSteps:
@@ -260,8 +284,7 @@ class _PatternPlanner:
         # `sorted` is stable: components with equal estimates keep their order of appearance.
         todo = sorted(components, key=self._estimate_min_rows)
         while todo:
-            component = next((component for component in todo if has_equality(builder, component)), todo[0])
-            todo.remove(component)
+            component = todo.pop(find_equal_component(builder, todo))
             if builder.is_blank:
                 self._add_component(builder, component, hops)
             else:
@@ -333,7 +356,8 @@ class _PatternPlanner:
 
     def _plan_test(self, block: Exists, rows: float) -> SemiJoin:
         number = self._context.next_number()
-        steps = self._plan_inner(block, block.pattern, (), MatchSemantics.EXISTS, rows)
+        pattern = decorrelate(block, rows, self._context.costs)
+        steps = self._plan_inner(block, pattern, (), MatchSemantics.EXISTS, rows)
         kept = rows * estimate_test_share(block)
         return SemiJoin(number=number, shared=self._get_shared(block), steps=steps, rows=kept, is_anti=block.negated)
 
