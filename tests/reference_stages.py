@@ -13,12 +13,14 @@ from omnigraph.query.expr import (
     Expr,
     OrderTerm,
     ParamRef,
+    ValueRef,
     Window,
     WindowFunction,
 )
 from omnigraph.query.expr_tree import find_windows
 from omnigraph.query.logical_plan import ReadQuery, StageVariable, UnionSource
 from omnigraph.schema.types import Scalar
+from reference_walks import is_walk
 
 Row: TypeAlias = Mapping[str, Any]
 F = AggregateFunction
@@ -61,7 +63,10 @@ def _columns(source: ReadQuery, inputs: Sequence[StageVariable], row: ResultRow)
     found = {}
     for column, each in zip(source.output, inputs, strict=True):
         is_entity = isinstance(column.value, Entity)
-        value = row.match[column.value.variable] if isinstance(column.value, Entity) else row.value(column.value)
+        # A walk goes on as it is, not as a result shows it.
+        is_bound = is_entity or is_walk(column.value)
+        bound = column.value if is_bound and isinstance(column.value, Entity | ValueRef) else None
+        value = row.value(column.value) if bound is None else row.match[bound.variable]
         is_widened = not is_entity and each.type is Scalar.F64 and value is not None
         found[each.variable] = float(value) if is_widened else value
     return found

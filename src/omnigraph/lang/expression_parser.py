@@ -12,7 +12,7 @@ from omnigraph.lang.foreign_words import CASE_FORM, refuse_foreign_clause
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
 from omnigraph.lang.literals import BoolLiteral, Name
-from omnigraph.lang.name_parser import parse_meta_name, parse_variable_or_property, recover_property_ref
+from omnigraph.lang.name_parser import parse_meta, parse_meta_name, parse_variable_or_property, recover_property_ref
 from omnigraph.lang.query_ast import (
     AllProperties,
     And,
@@ -267,8 +267,9 @@ class ExpressionParser:
                 cursor.report_limit(opening.span, f"more than {MAX_CHAIN_OPERATORS} indexes in a row", "split it")
                 raise GaveUpError
             if opening.text == ".":
-                name = parse_property_name(cursor, "the name of a field")
-                operand = Field(operand=operand, name=name, span=operand.span.to(name.span))
+                is_meta = cursor.is_at("@")
+                name = parse_meta(cursor) if is_meta else parse_property_name(cursor, "the name of a field")
+                operand = Field(operand=operand, name=name, is_meta=is_meta, span=operand.span.to(name.span))
                 continue
             with cursor.nest():
                 index = self.parse_value()
@@ -359,8 +360,10 @@ def _peek_arithmetic(cursor: Cursor) -> tuple[ArithmeticOp, int] | None:
 
 
 def _is_at_field(cursor: Cursor) -> bool:
-    """Return whether `.name` follows the operand directly: with a space before it, `.` starts something else."""
-    return cursor.is_at(".") and cursor.is_glued() and cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE)
+    """Return whether `.name` or `.@id` follows the operand directly: after a space, `.` starts something else."""
+    if not (cursor.is_at(".") and cursor.is_glued()):
+        return False
+    return cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE) or cursor.peek(1).text == "@"
 
 
 def _parse_late_not(parser: ExpressionParser, left: Expr, text: str) -> Expr:

@@ -165,10 +165,11 @@ class AllProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """`operand.name`: a field of a record that is no variable; `$r.name` is a `PropertyRef`."""
+    """`operand.name`: a field of a value that is no variable, or `operand.@id`; `$r.name` is a `PropertyRef`."""
 
     operand: "Expr"
     name: Name
+    is_meta: bool = False
     span: Span = field(compare=False, repr=False)
 
 

@@ -166,8 +166,5 @@ def _inline_property(node: ast.PropertyRef, value: ast.Expr) -> ast.Expr:
     match value:
         case ast.Variable():
             return replace(node, variable=value)
-        case _ if node.is_meta:
-            # No value but a node or edge has an id; the reference is reported as it was written.
-            return node
         case _:
-            return ast.Field(operand=value, name=node.name, span=node.span)
+            return ast.Field(operand=value, name=node.name, is_meta=node.is_meta, span=node.span)
