@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         repair,
         revision,
         schema_apply,
+        sql,
         tag,
         verify,
     )
@@ -82,6 +83,7 @@ __all__ = [
     "repair",
     "revision",
     "schema_apply",
+    "sql",
     "tag",
     "verify",
 ]
