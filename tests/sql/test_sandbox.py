@@ -1,9 +1,11 @@
 """A statement reads the graph's tables: it reaches no file, network, setting or other catalog, and changes nothing."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
@@ -177,7 +179,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_nothing_else_is_reached(people: og.Graph, file: Path, attempt: str) -> None:
     # A Python object with a name that a replacement scan would take.
-    outside = duckdb.sql("select 1 as x").to_arrow_table()
+    outside = pa.table({"x": [1]})
     before = people.query("query q() { match { $p: Person } return { $p } }").rows()
     statement = attempt.format(file=file, dir=file.parent)
 
@@ -207,7 +209,7 @@ def test_nothing_else_is_reached(people: og.Graph, file: Path, attempt: str) -> 
     ],
 )
 def test_the_connection_alone_refuses_too(file: Path, statement: str) -> None:
-    outside = duckdb.sql("select 1 as x").to_arrow_table()
+    outside = pa.table({"x": [1]})
 
     with open_connection(memory_bytes=2**26, spill_bytes=2**20, threads=1) as connection, pytest.raises(duckdb.Error):
         connection.execute(statement.format(file=file, dir=file.parent)).fetchall()
@@ -224,7 +226,10 @@ def test_values_tell_nothing_of_the_host(people: og.Graph) -> None:
 
 def test_every_allowed_function_exists_and_none_is_a_reader() -> None:
     kinds: dict[str, set[str]] = {}
-    rows = duckdb.sql("select distinct lower(function_name), function_type from duckdb_functions()").fetchall()
+    with closing(duckdb.connect()) as connection:
+        rows = connection.execute(
+            "select distinct lower(function_name), function_type from duckdb_functions()"
+        ).fetchall()
     for name, kind in rows:
         kinds.setdefault(name, set()).add(kind)
 

@@ -63,7 +63,7 @@ def open_connection(*, memory_bytes: int | None, spill_bytes: int, threads: int)
 
 @contextmanager
 def interrupt_when_over(connection: duckdb.DuckDBPyConnection, budget: Budget) -> Iterator[None]:
-    """Interrupt whatever runs inside the block once the deadline has passed, or the caller cancels."""
+    """Stop whatever runs inside the block once the deadline has passed, or the caller cancels."""
     done = threading.Event()
 
     def watch() -> None:

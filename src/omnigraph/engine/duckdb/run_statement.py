@@ -66,7 +66,7 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
         # First what made DuckDB stop: an error of our own reader, the deadline, or the caller.
         failures.raise_first()
         budget.check()
-        translated = translate_error(error, limit)
+        translated = translate_error(error, limit or 0)
         if isinstance(translated, SqlFailedError):
             log.warning("DuckDB could not run a statement: %s", error)
         raise translated from None
@@ -77,11 +77,11 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
 
 
 def _find_type(catalog: Catalog, name: str) -> AnyType:
-    found = [type_ for type_ in catalog.types if type_.name.lower() == name]
-    if len(found) > 1:
-        both = " and ".join(f"`{type_.name}`" for type_ in found)
+    matches = [type_ for type_ in catalog.types if type_.name.lower() == name]
+    if len(matches) > 1:
+        both = " and ".join(f"`{type_.name}`" for type_ in matches)
         raise SqlError(f"{both} differ in case only, and names in SQL have none; rename one of the types")
-    return found[0]
+    return matches[0]
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, name: str, streams: Sequence[TableStream]) -> None:

@@ -33,10 +33,11 @@ class SqlMemoryError(OmnigraphError):
 
     kind = Kind.EXHAUSTED
     code = "sql_memory"
-    allowed: int | None
+    allowed: int
+    """The limit in bytes; 0 without one, and then the memory of the machine."""
 
     def __str__(self) -> str:
-        limit = "its memory limit" if self.allowed is None else f"its memory limit of {self.allowed:,} bytes"
+        limit = f"its memory limit of {self.allowed:,} bytes" if self.allowed else "the memory of the machine"
         return (
             f"the SQL statement exceeds {limit}, also with spilling to disk:"
             " filter earlier, select fewer columns, or raise the budget"
@@ -51,7 +52,7 @@ class SqlFailedError(OmnigraphError):
     message = "DuckDB could not run the SQL statement; the log has the reason"
 
 
-def translate_error(error: duckdb.Error, allowed: int | None) -> OmnigraphError:
+def translate_error(error: duckdb.Error, allowed: int) -> OmnigraphError:
     """Return the error that a caller sees instead of one of DuckDB's."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return SqlMemoryError(allowed)
