@@ -66,6 +66,8 @@ class ExpressionGrower(Grower):
         # `$r.name` is a property of the variable, not a field.
         if isinstance(operand, q.Variable):
             operand = self.property_ref()
+        if self.chance():
+            return q.Field(operand=operand, name=self.meta(), is_meta=True, span=NOWHERE)
         return q.Field(operand=operand, name=self.property(), span=NOWHERE)
 
     def block(self, depth: int) -> q.Block:

@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeAlias
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
-    Entity,
     Expr,
     OrderTerm,
     ParamRef,
@@ -19,6 +18,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_windows
 from omnigraph.query.logical_plan import ReadQuery, StageVariable, UnionSource
 from omnigraph.schema.types import Scalar
+from reference_unions import widened
 
 Row: TypeAlias = Mapping[str, Any]
 F = AggregateFunction
@@ -42,6 +42,8 @@ class ResultRow(Protocol):
 
     def value(self, expr: Expr) -> Any: ...
 
+    def record(self, expr: Expr) -> Any: ...
+
 
 def start_rows(query: ReadQuery, rows_of: Callable[[ReadQuery], Sequence[ResultRow]]) -> list[dict[str, Any]]:
     """The rows that a read starts from: one without variables, or those of its source."""
@@ -60,8 +62,10 @@ def _columns(source: ReadQuery, inputs: Sequence[StageVariable], row: ResultRow)
     """The columns of a row by name: of a whole node or edge its record, so that the next stage goes on from it."""
     found = {}
     for column, each in zip(source.output, inputs, strict=True):
-        is_entity = isinstance(column.value, Entity)
-        value = row.match[column.value.variable] if isinstance(column.value, Entity) else row.value(column.value)
+        is_entity = each.entity is not None
+        value = row.record(column.value) if is_entity else row.value(column.value)
+        if is_entity and value is not None:
+            value = widened(value, column.value.type, each.type)
         is_widened = not is_entity and each.type is Scalar.F64 and value is not None
         found[each.variable] = float(value) if is_widened else value
     return found
@@ -79,7 +83,7 @@ def _united(
 
 
 def _identity(value: Any) -> Any:
-    return value["@id"] if isinstance(value, Mapping) else value
+    return (value.get("@type"), value["@id"]) if isinstance(value, Mapping) else value
 
 
 # --- aggregates ------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def test_a_part_that_only_counts_does_not_multiply_the_rows_of_another(solver: S
 
 
 def test_a_chain_of_hops_as_long_as_a_text_allows_can_be_planned_and_run(solver: Solver) -> None:
-    names = [f"$v{number}" for number in range(400)]
+    names = [f"$v{number}" for number in range(250)]
     hops = " ".join(f"{a} lives $p{number} {b} lives $p{number}" for number, (a, b) in enumerate(pairwise(names)))
     text = f'query q() {{ match {{ $v0: User {{ name: "u1" }} {hops} }} return distinct {{ $v0.name }} }}'
 

@@ -42,10 +42,12 @@ if TYPE_CHECKING:
         optimize_table,
         recoveries,
         repair,
+        reset,
         revision,
         schema_apply,
         sql,
         tag,
+        undo,
         verify,
     )
 
@@ -81,10 +83,12 @@ __all__ = [
     "optimize_table",
     "recoveries",
     "repair",
+    "reset",
     "revision",
     "schema_apply",
     "sql",
     "tag",
+    "undo",
     "verify",
 ]
 

@@ -12,7 +12,7 @@ from omnigraph.lang.foreign_words import CASE_FORM, refuse_foreign_clause
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
 from omnigraph.lang.literals import BoolLiteral, Name
-from omnigraph.lang.name_parser import parse_meta_name, parse_variable_or_property, recover_property_ref
+from omnigraph.lang.name_parser import parse_meta, parse_meta_name, parse_variable_or_property, recover_property_ref
 from omnigraph.lang.query_ast import (
     AllProperties,
     And,
@@ -216,9 +216,11 @@ class ExpressionParser:
             return _parse_late_not(self, left, text)
         is_compared = isinstance(left, PropertyRef | Variable | BareName | LiteralExpr | Arithmetic)
         if self.is_condition and is_compared and _is_word_operator(token) and not cursor.is_followed_by("("):
-            cursor.refuse(
-                token.span, f"unknown operator `{abbreviate(token.text)}`", _build_operator_hint(token.text, text)
-            )
+            hint = _build_operator_hint(token.text, text)
+            if isinstance(left, Variable) and cursor.peek(1).kind is TokenKind.VARIABLE:
+                hop = f"{text} {abbreviate(token.text)} {cursor.peek(1).text}"
+                hint = f"a hop is no condition: write `not {{ {hop} }}` or `exists {{ {hop} }}`"
+            cursor.refuse(token.span, f"unknown operator `{abbreviate(token.text)}`", hint)
         return left
 
     # --- arithmetic ----------------------------------------------------------------------------------
@@ -267,8 +269,9 @@ class ExpressionParser:
                 cursor.report_limit(opening.span, f"more than {MAX_CHAIN_OPERATORS} indexes in a row", "split it")
                 raise GaveUpError
             if opening.text == ".":
-                name = parse_property_name(cursor, "the name of a field")
-                operand = Field(operand=operand, name=name, span=operand.span.to(name.span))
+                is_meta = cursor.is_at("@")
+                name = parse_meta(cursor) if is_meta else parse_property_name(cursor, "the name of a field")
+                operand = Field(operand=operand, name=name, is_meta=is_meta, span=operand.span.to(name.span))
                 continue
             with cursor.nest():
                 index = self.parse_value()
@@ -360,7 +363,8 @@ def _peek_arithmetic(cursor: Cursor) -> tuple[ArithmeticOp, int] | None:
 
 def _is_at_field(cursor: Cursor) -> bool:
     """Return whether `.name` follows the operand directly: with a space before it, `.` starts something else."""
-    return cursor.is_at(".") and cursor.is_glued() and cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE)
+    is_named = cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE) or cursor.peek(1).text == "@"
+    return cursor.is_at(".") and cursor.is_glued() and is_named
 
 
 def _parse_late_not(parser: ExpressionParser, left: Expr, text: str) -> Expr:

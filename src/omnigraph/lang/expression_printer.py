@@ -170,8 +170,8 @@ def format_expr(expr: Expr) -> str:
 
 def _format_operator(expr: Arithmetic | Negate | Index | Field | Predicate) -> str:
     match expr:
-        case Field(operand=operand, name=name):
-            return f"{_format_record_operand(operand)}.{name.text}"
+        case Field(operand=operand, name=name, is_meta=is_meta):
+            return f"{_format_record_operand(operand)}.{'@' if is_meta else ''}{name.text}"
         case Arithmetic(op=op, left=left, right=right):
             level = _get_level(expr)
             return f"{_format_operand(left, level)} {op.value} {_format_operand(right, level + 1)}"

@@ -49,18 +49,19 @@ def _parse_property_ref(cursor: Cursor, owner: Variable) -> Expr:
     if star := cursor.accept("*"):
         return AllProperties(variable=owner, span=owner.span.to(star.span))
     is_meta = cursor.is_at("@")
-    name = _parse_meta(cursor) if is_meta else parse_property_name(cursor, "a property name")
+    name = parse_meta(cursor) if is_meta else parse_property_name(cursor, "a property name")
     return PropertyRef(variable=owner, name=name, is_meta=is_meta, span=owner.span.to(name.span))
 
 
 def parse_meta_name(cursor: Cursor) -> BareName:
     """Parse `@id`, `@src`, `@dst` or `@type` without a variable, as in the predicate of a mutation."""
     at = cursor.peek()
-    name = _parse_meta(cursor)
+    name = parse_meta(cursor)
     return BareName(name=name, is_meta=True, span=at.span.to(name.span))
 
 
-def _parse_meta(cursor: Cursor) -> Name:
+def parse_meta(cursor: Cursor) -> Name:
+    """Parse `@id`, `@src`, `@dst` or `@type`, and return the name without `@`."""
     cursor.advance()
     token = cursor.peek()
     if token.text not in META_PROPERTIES:

@@ -165,10 +165,14 @@ class AllProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """`operand.name`: a field of a record that is no variable; `$r.name` is a `PropertyRef`."""
+    """`operand.name`: a field of a record, or a property of a node, that is no variable; `$r.name` is a `PropertyRef`.
+
+    `operand.@id` and the like have `is_meta`, and the name without `@`.
+    """
 
     operand: "Expr"
     name: Name
+    is_meta: bool = False
     span: Span = field(compare=False, repr=False)
 
 

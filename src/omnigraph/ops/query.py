@@ -88,7 +88,7 @@ def begin(
 ) -> tuple[ReadQuery, ExecutionContext]:
     """Return the bound query and its execution context; every mistake in the call is reported from here."""
     catalog = session.load_catalog(snapshot)
-    bound = session.prepared.get_or_prepare(call.source, call.name, snapshot.manifest.schema.id, catalog)
+    bound = session.prepared.get_or_prepare(call.source, call.name, snapshot.manifest.schema.id, catalog, budget.check)
     if not isinstance(bound, ReadQuery):
         raise QueryError.not_a_read(bound.name)
     if len(call.params) > MAX_PARAMS:

@@ -134,7 +134,7 @@ class ExprBinder:
                 operand = self.bind_value(node.operand, context)
                 if operand is None:
                     return None
-                return bind_field(operand, node.name, node.span, self.names, self.findings)
+                return bind_field(operand, node.name, node.span, self.names, self.findings, is_meta=node.is_meta)
             case _:
                 assert_never(node)
 

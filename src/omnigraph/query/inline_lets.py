@@ -21,6 +21,8 @@ _BINDING_FIELDS = frozenset({"variable", "source", "target", "edge_variable"})
 # Each abbreviation that uses another one twice doubles the expression: thirty of them would fill the memory. At this
 # size, binding takes about a second.
 MAX_PARTS = 2_000
+# Expressions are bound recursively, so abbreviations of abbreviations must end before Python's recursion limit.
+MAX_DEPTH = 64
 _LEAVES = (Span, lit.Name, str, int, float, bool, type(None))
 
 
@@ -109,6 +111,7 @@ def _resolve_lets(
     """Return all visible abbreviations; those of the block may use each other in any order, but not in a circle."""
     resolved = dict(outer)
     sizes = {name: _count_parts(value, {}) for name, value in outer.items()}
+    depths: dict[str, int] = {}
     done: set[str] = set()
 
     def resolve(name: str, path: tuple[str, ...]) -> None:
@@ -130,11 +133,14 @@ def _resolve_lets(
             visible = {each: value for each, value in resolved.items() if each not in own or each in done}
             visible.pop(name, None)
             sizes[name] = _count_parts(clause.value, sizes)
-            if sizes[name] > MAX_PARTS:
+            depths[name] = 1 + max((depths.get(used, 0) for used in _find_used(clause.value, own)), default=0)
+            if sizes[name] > MAX_PARTS or depths[name] > MAX_DEPTH:
                 message = f"`${name}` stands for an expression of more than {MAX_PARTS:,} parts"
+                if depths[name] > MAX_DEPTH:
+                    message = f"`${name}` stands for more than {MAX_DEPTH} abbreviations, one inside the other"
                 help_ = "use each abbreviation fewer times, or calculate it once in a stage: `with { … as x }`"
                 findings.add_error("T6", clause.variable.span, message, help_)
-                sizes[name] = 1
+                sizes[name], depths[name] = 1, 0
                 resolved.pop(name, None)
                 return
             resolved[name] = LetInliner(visible, findings).inline(clause.value)
@@ -166,8 +172,5 @@ def _inline_property(node: ast.PropertyRef, value: ast.Expr) -> ast.Expr:
     match value:
         case ast.Variable():
             return replace(node, variable=value)
-        case _ if node.is_meta:
-            # No value but a node or edge has an id; the reference is reported as it was written.
-            return node
         case _:
-            return ast.Field(operand=value, name=node.name, span=node.span)
+            return ast.Field(operand=value, name=node.name, is_meta=node.is_meta, span=node.span)

@@ -6,7 +6,7 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
-from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk, walk_deep
+from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
@@ -29,7 +29,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     ValueRef,
 )
-from omnigraph.query.logical_plan import POSITION_PREFIX
+from omnigraph.query.logical_plan import POSITION_PREFIX, ValueBlock
 from omnigraph.query.union_types import (
     ID_COLUMN,
     TYPE_COLUMN,
@@ -79,6 +79,11 @@ class NameResolver(Protocol):
 
 class BlockLifter(Protocol):
     """Binds the blocks in expressions, each as a variable of the pattern around it."""
+
+    @property
+    def blocks(self) -> tuple[ValueBlock, ...]:
+        """The blocks that were bound so far."""
+        ...
 
     def lift(self, node: ast.Block) -> Expr | None:
         """Return the value of a block; None if it has an error, which is then already reported."""
@@ -196,6 +201,8 @@ class Scope:
     optional: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     """Names that were bound before a `with` that does not name them."""
+    aliases: frozenset[str] = frozenset()
+    """Columns of the read, which its order and conditions name without `$`."""
     lifter: BlockLifter | None = None
     lets: frozenset[str] = frozenset()
     elements: frozenset[str] = frozenset()
@@ -340,10 +347,7 @@ class ReadNameResolver:
             return None
         type_ = self.scope.find(node.name)
         if type_ is None and self.scope.is_let(node.name):
-            # Only one in a circle, which is reported, or one of whose value an id is asked is not replaced.
-            if not self.findings:
-                message = f"`${node.name}` is an abbreviation of a value, which has no id"
-                self.findings.add_error("T2", node.span, message, "use the variable of the node or edge itself")
+            # Only one in a circle, or one that is too long, is not replaced; it is reported where it is defined.
             return None
         if type_ is None:
             help_ = self._build_unbound_help(node.name)
@@ -351,6 +355,8 @@ class ReadNameResolver:
         return None if type_ is None or isinstance(type_, BrokenType) else type_
 
     def _build_unbound_help(self, name: str) -> str:
+        if name in self.scope.aliases:
+            return f"did you mean `{name}`? A column is named without `$` here"
         if name in self.scope.hidden:
             return "it is bound only inside a block, and is not visible outside it"
         if self.scope.is_dropped(name):
@@ -455,16 +461,17 @@ def find_bound_variables(clause: ast.Clause) -> tuple[ast.Variable, ...]:
 
 def find_alternative_variables(clause: ast.Either) -> tuple[ast.Variable, ...]:
     """Return the variables that every alternative binds, in the order of the first one."""
-    bound = [
-        {variable.name: variable for inner in clauses for variable in reversed(find_bound_variables(inner))}
-        for clauses in clause.alternatives
-    ]
-    others = [set(names) for names in bound[1:]]
-    first = (variable for inner in clause.alternatives[0] for variable in find_bound_variables(inner))
+    # Each alternative is searched once: twice would double the work with every `either` inside another.
+    first, *rest = (_find_block_variables(clauses) for clauses in clause.alternatives)
+    others = [{variable.name for variable in variables} for variables in rest]
     # A variable with a name that no user can write is one of a named pattern, and not visible outside.
     shown = (each for each in first if each.name != ast.ANONYMOUS and not each.name.startswith(HIDDEN_PREFIX))
     by_name = {variable.name: variable for variable in shown}
     return tuple(variable for name, variable in by_name.items() if all(name in names for names in others))
+
+
+def _find_block_variables(clauses: Iterable[ast.Clause]) -> tuple[ast.Variable, ...]:
+    return tuple(variable for clause in clauses for variable in find_bound_variables(clause))
 
 
 def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
@@ -472,7 +479,8 @@ def iter_names_bound_inside(clauses: Iterable[ast.Clause]) -> Iterator[str]:
     for clause in clauses:
         inside = [list_inner_clauses(clause)]
         for expr in list_clause_expressions(clause):
-            inside += [part.clauses for part in walk_deep(expr) if isinstance(part, ast.Block)]
+            # Not `walk_deep`: blocks inside blocks are visited below, and twice would double the work at each depth.
+            inside += [part.clauses for part in walk(expr) if isinstance(part, ast.Block)]
         for inner in inside:
             yield from (variable.name for each in inner for variable in find_bound_variables(each))
             yield from iter_names_bound_inside(inner)

@@ -38,6 +38,8 @@ _MAX_FEW_ROWS = 16.0
 _DERIVED_EDGES = 10_000.0
 # A walk of more edges is expected to reach no more nodes.
 _MAX_SUMMED_DISTANCE = 16
+# 64 edges of this degree, which is the longest bound, lead to 10^256 nodes.
+_MAX_DEGREE = 10_000.0
 # The cost of reading a row in memory, relative to following an edge.
 _SCAN_COST = 0.02
 
@@ -107,7 +109,8 @@ class CostModel:
             return degree
         # At most 16 distances are added up; the number of nodes limits the result.
         high = _MAX_SUMMED_DISTANCE if hop.high is None else min(hop.high, _MAX_SUMMED_DISTANCE)
-        reached = sum(degree**distance for distance in range(hop.low, max(hop.low, high) + 1))
+        # The largest power is far above any count, and below the largest float.
+        reached = sum(min(degree, _MAX_DEGREE) ** distance for distance in range(hop.low, max(hop.low, high) + 1))
         # Of several walks between two nodes each is a match, unless one is chosen.
         is_each = hop.walk is not None and hop.walk.kind in (WalkKind.PATH, WalkKind.ALL_SHORTEST)
         return reached if is_each else min(reached, self.count(far))

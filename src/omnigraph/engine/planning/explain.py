@@ -17,6 +17,10 @@ from omnigraph.engine.physical_plan import (
     Expand,
     Filter,
     Join,
+    JoinAlternatives,
+    JoinComparison,
+    JoinCondition,
+    JoinMembership,
     LeftJoin,
     Link,
     Merge,
@@ -36,7 +40,7 @@ from omnigraph.engine.query_profile import QueryProfile, StepProfile
 from omnigraph.query.explain import format_block
 from omnigraph.query.expr import Expr
 from omnigraph.query.format_expr import format_expr
-from omnigraph.query.logical_plan import GENERATED_PREFIX, HopDirection
+from omnigraph.query.logical_plan import GENERATED_PREFIX, HopDirection, ReadQuery
 
 _INDENT = "  "
 _ARROWS = {HopDirection.OUT: ("-", "->"), HopDirection.IN: ("<-", "-"), HopDirection.BOTH: ("-", "-")}
@@ -46,6 +50,7 @@ def format_plan(plan: PhysicalPlan, trace: QueryProfile | None = None) -> str:
     """Format a plan as text, one step per line and inner steps indented below; ends with a line break."""
     lines = [
         *_format_steps(plan.steps, plan.has_multiplicity, trace),
+        *(line for part in plan.parts for line in _format_part(*part, trace)),
         *(f"warning: {warning}" for warning in plan.warnings),
     ]
     return "".join(f"{line}\n" for line in lines)
@@ -57,11 +62,17 @@ def build_plan_json(plan: PhysicalPlan, trace: QueryProfile | None = None) -> di
         "variables": list(plan.variables),
         "counts": plan.has_multiplicity,
         "steps": [_build_step_json(step, plan.has_multiplicity, trace) for step in plan.steps],
+        **({"parts": [build_plan_json(part, trace) for _, part in plan.parts]} if plan.parts else {}),
         "warnings": list(plan.warnings),
     }
 
 
 # --- text ------------------------------------------------------------------------------------------
+
+
+def _format_part(query: ReadQuery, plan: PhysicalPlan, trace: QueryProfile | None) -> Iterator[str]:
+    yield f"for {', '.join(format_expr(column.value) for column in query.output)}"
+    yield from (_INDENT + line for line in _format_steps(plan.steps, plan.has_multiplicity, trace))
 
 
 def _format_steps(steps: Iterable[Step], has_multiplicity: bool, trace: QueryProfile | None) -> Iterator[str]:
@@ -147,7 +158,7 @@ def _format_title(step: Step) -> str:
         case Product():
             return "product with"
         case Join():
-            return f"join on {format_expr(step.left)} {step.op.value} {format_expr(step.right)} with"
+            return f"join on {' and '.join(map(_format_condition, step.conditions))} with"
         case Compact():
             return _format_compact_title(step)
         case Merge():
@@ -157,6 +168,19 @@ def _format_title(step: Step) -> str:
             return "nothing: no row can match"
         case _:
             return _format_block_title(step)
+
+
+def _format_condition(condition: JoinCondition) -> str:
+    match condition:
+        case JoinComparison():
+            return f"{format_expr(condition.left)} {condition.op.value} {format_expr(condition.right)}"
+        case JoinMembership():
+            sides = (condition.left, condition.right) if condition.is_whole_left else (condition.right, condition.left)
+            return f" {condition.kind.value} ".join(map(format_expr, sides))
+        case JoinAlternatives():
+            return " or ".join(map(_format_condition, condition.terms))
+        case _:
+            assert_never(condition)
 
 
 def _format_block_title(step: BlockStep) -> str:

@@ -1,4 +1,7 @@
-"""Choose the join order of a connected component: where to start, which hop is next, and what is only counted."""
+"""Choose the join order of a connected component: where to start, which hop is next, and what is only counted.
+
+`min` returns the first of equal ones: equal costs are decided by the order of appearance, so plans are deterministic.
+"""
 
 import math
 from dataclasses import replace
@@ -6,13 +9,15 @@ from dataclasses import replace
 from omnigraph.engine.physical_plan import Check, Close, Expand, Link, Product, Scan
 from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, build_link
 from omnigraph.engine.planning.pattern_graph import HopsByVariable, strip_leaves
-from omnigraph.engine.planning.plan_builder import MatchSemantics, PlanBuilder
+from omnigraph.engine.planning.plan_builder import MAX_EXPECTED_ROWS, MatchSemantics, PlanBuilder
 from omnigraph.query.logical_plan import Hop
 
 # In trees of more variables, the root is the one with the fewest rows: costs are not compared.
 _MAX_COMPARED_ROOTS = 12
 # A variable with at most this number of rows may be bound on its own; hops to it then become conditions.
 _MAX_RARE_ROWS = 64.0
+# The logarithm of the largest number of rows that is told apart from larger ones.
+_MAX_LOG_ROWS = math.log(MAX_EXPECTED_ROWS)
 # If at least this number of rows is expected and few are requested, they are produced in their order, so that most are
 # never produced.
 MIN_ORDERED_ROWS = 65_536.0
@@ -49,9 +54,7 @@ class JoinOrderPlanner:
             if leading in members and self._estimate_total(core, hops) >= MIN_ORDERED_ROWS:
                 self._add_scan(leading)
             else:
-                # Equal costs are decided by the order of appearance, so that plans are deterministic.
-                first = min(core, key=lambda name: (self._estimate_first_cost(name, hops), core.index(name)))
-                self._add_scan(first)
+                self._add_scan(self._choose_first(core, hops))
         else:
             for variable in core:
                 if variable in self._builder.bound and self._subtrees.get(variable):
@@ -62,11 +65,15 @@ class JoinOrderPlanner:
 
     def _estimate_total(self, core: list[str], hops: list[Hop]) -> float:
         """Estimate the number of rows of the whole component, which no order changes."""
-        rows = math.prod(self._estimate_alone(variable) for variable in core)
+        # Logarithms, since the product of many variables is larger than any float.
+        factors = [self._estimate_alone(variable) for variable in core]
         for hop in hops:
             ends = max(self._costs.count(hop.source_type), 1.0)
-            rows *= self._costs.estimate_fan_out(hop, forward=False) * self._costs.estimate_edge_share(hop) / ends
-        return rows
+            share = self._costs.estimate_edge_share(hop)
+            factors.append(self._costs.estimate_fan_out(hop, forward=False) * share / ends)
+        if not all(factors):
+            return 0.0
+        return math.exp(min(sum(map(math.log, factors)), _MAX_LOG_ROWS))
 
     def _choose_root(self, component: list[str]) -> str:
         """Return the variable from which a component that is only counted is cheapest to count."""
@@ -74,26 +81,24 @@ class JoinOrderPlanner:
         hops = sum(hop.source in members for hop in self._hops)
         # A component with a cycle is no tree, so the cost estimate of subtrees does not apply.
         if len(component) > _MAX_COMPARED_ROOTS or hops != len(component) - 1:
-            return min(component, key=lambda variable: (self._estimate_passing(variable), component.index(variable)))
+            return min(component, key=self._estimate_passing)
         self._subtree_planner.forget()
-        return min(
-            component,
-            key=lambda variable: (
-                self._subtree_planner.estimate(variable, self._edges, None)[1],
-                component.index(variable),
-            ),
-        )
+        return min(component, key=lambda variable: self._subtree_planner.estimate(variable, self._edges, None)[1])
 
     def _estimate_passing(self, variable: str) -> float:
         return self._costs.estimate_passing(self._graph.types[variable], self._graph.filters[variable])
 
+    def _choose_first(self, core: list[str], hops: list[Hop]) -> str:
+        """Return the variable from which the hops of a component are cheapest to follow."""
+        touching: dict[str, list[Hop]] = {variable: [] for variable in core}
+        for hop in hops:
+            for variable in {hop.source, hop.target}:
+                touching[variable].append(hop)
+        return min(core, key=lambda variable: self._estimate_first_cost(variable, touching[variable]))
+
     def _estimate_first_cost(self, variable: str, hops: list[Hop]) -> float:
         rows, cost = self._subtree_planner.estimate(variable, self._subtrees, None)
-        onward = [
-            self._costs.estimate_fan_out(hop, forward=hop.source == variable)
-            for hop in hops
-            if variable in (hop.source, hop.target)
-        ]
+        onward = [self._costs.estimate_fan_out(hop, forward=hop.source == variable) for hop in hops]
         return cost + rows * (1.0 + min(onward, default=0.0))
 
     def _add_scan(self, variable: str) -> None:
@@ -123,8 +128,8 @@ class JoinOrderPlanner:
                 left.remove(closing)
                 self._add_close(closing)
             else:
-                reachable = [hop for hop in left if hop.source in bound or hop.target in bound]
-                hop = min(reachable, key=lambda hop: (self._estimate_growth(hop), left.index(hop)))
+                reachable = (hop for hop in left if hop.source in bound or hop.target in bound)
+                hop = min(reachable, key=self._estimate_growth)
                 target = hop.target if hop.source in bound else hop.source
                 if self._is_rare(target, hop):
                     self._add_product(target)

@@ -28,6 +28,8 @@ from omnigraph.schema.types import EnumOf, Scalar, ValueType
 # left.
 MIN_MERGED_ROWS = 64.0
 MIN_MERGE_FACTOR = 4.0
+# No more rows are expected than this: estimates of many hops would become infinite, which nothing can print.
+MAX_EXPECTED_ROWS = 1e30
 # From this number on, rows of several columns are deduplicated before they are returned.
 MIN_DISTINCT_ROWS = 100_000.0
 
@@ -75,7 +77,8 @@ class PlanContext:
         return inner
 
     def next_number(self) -> int:
-        """Return the number of the next step."""
+        """Return the number of the next step, unless the query's time is over or its caller has left."""
+        self.costs.context.budget.check()
         return next(self._numbers)
 
 
@@ -122,7 +125,9 @@ class PendingPredicates:
             # The elements of a list multiply the rows, so they wait until something reads them.
             and not (isinstance(pending.block, EachBlock) and not pending.binds & (reads | ends))
         ]
-        self.blocks = [pending for pending in self.blocks if pending not in ready]
+        # By identity: to compare two blocks is to compare all that is in them.
+        solved = set(map(id, ready))
+        self.blocks = [pending for pending in self.blocks if id(pending) not in solved]
         return ready
 
 
@@ -147,7 +152,7 @@ class PlanBuilder:
         self._plan_block = plan_block
         self.needed = needed
         self.semantics = semantics
-        self.rows = rows
+        self.rows = min(rows, MAX_EXPECTED_ROWS)
         self.bound: dict[str, None] = dict.fromkeys(bound)
         self._steps: list[_PlannedStep] = []
 
@@ -169,7 +174,7 @@ class PlanBuilder:
         binds = frozenset(binds)
         self._steps.append(_PlannedStep(step, frozenset(reads), binds))
         self.bound.update(dict.fromkeys(variable for variable in self.graph.types if variable in binds))
-        self.rows = step.rows if rows is None else rows
+        self.rows = min(step.rows if rows is None else rows, MAX_EXPECTED_ROWS)
 
     # --- pending predicates -----------------------------------------------------------------------------
 
@@ -186,10 +191,10 @@ class PlanBuilder:
             self._apply_predicates()
 
     def _apply_predicates(self) -> None:
-        ready = [predicate for predicate in self.pending.join_predicates if predicate.reads <= self.bound.keys()]
-        for predicate in ready:
-            self.pending.join_predicates.remove(predicate)
+        predicates = self.pending.join_predicates
+        ready = [predicate for predicate in predicates if predicate.reads <= self.bound.keys()]
         if ready:
+            predicates[:] = [predicate for predicate in predicates if not predicate.reads <= self.bound.keys()]
             self.filter(tuple(predicate.expr for predicate in ready))
 
     def apply_block(self, pending: PendingBlock) -> None:
@@ -265,13 +270,15 @@ class PlanBuilder:
             # How many values a stage or block yields is not known, and lists of them can't be compared.
             return
         values = self._find_later_reads(left)
+        reads: dict[str, list[Expr]] = {}
+        for value in values:
+            reads.setdefault(value.variable, []).append(value)
         combinations = 1.0
         for variable, type_name in self.get_types(self.bound):
             if type_name == VALUE_TYPE:
                 # How often a value repeats is not known before it is computed.
                 return
-            variable_reads = [value for value in values if value.variable == variable]
-            combinations *= self.context.costs.estimate_combinations(type_name, variable_reads)
+            combinations *= self.context.costs.estimate_combinations(type_name, reads.get(variable, ()))
         if values and combinations * MIN_MERGE_FACTOR <= self.rows:
             step = Merge(
                 number=self.context.next_number(),
