@@ -243,3 +243,8 @@ def test_the_environment_is_not_read(people: og.Graph, monkeypatch: pytest.Monke
     monkeypatch.setitem(os.environ, "HOME", "/nowhere")
 
     assert people.sql("select 1 as x").rows() == [{"x": 1}]
+
+
+def test_no_progress_is_drawn_on_stdout() -> None:
+    with open_connection(memory_bytes=2**26, spill_bytes=2**20, threads=1) as connection:
+        assert connection.execute("select current_setting('enable_progress_bar')").fetchall() == [(False,)]

@@ -55,6 +55,8 @@ def open_connection(*, memory_bytes: int | None, spill_bytes: int, threads: int)
             config["memory_limit"] = f"{max(memory_bytes, _MIN_MEMORY_BYTES)}B"
         with closing(duckdb.connect(":memory:", config=config)) as connection:
             connection.execute("set TimeZone = 'UTC'")
+            # After two seconds it would be drawn on stdout, which belongs to the rows.
+            connection.execute("set enable_progress_bar = false")
             # Last, because the spill directory can't be set without it; and from then on nothing can be.
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
