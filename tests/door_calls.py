@@ -55,6 +55,8 @@ query grow($n: String, $by: I64) { update Person set { age: $by } where name = $
 }
 ALL = "query people() { match { $p: Person } return { $p.name, $p.age } order { $p.name asc } }"
 WHOLE = "query q() { match { $p: Person } return { $p } order { $p.name asc } }"
+SQL = "select name, age from Person order by name"
+SQL_NAME = "select name, age from Person where name = $n"
 BY_NAME = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age, $p.tags } }"
 PATHS = "query q() { match { $a: Person $a knows $b $a livesIn $c } return { $a.name, $b.name, $c.people } }"
 TYPED = (
@@ -205,6 +207,16 @@ READS = [
     ),
     read("a commit", lambda g, d: query(g, ALL, snapshot=d.first), "query", "-e", ALL, "--snapshot", "@first"),
     read("a time", lambda g, _: query(g, ALL, at=FAR), "query", "-e", ALL, "--at", "2999-01-01T00:00:00Z"),
+    read("sql", lambda g, _: g.sql(SQL).to_json(), "sql", SQL),
+    read(
+        "sql with a parameter",
+        lambda g, _: g.sql(SQL_NAME, {"n": "Ada"}).to_json(),
+        "sql",
+        SQL_NAME,
+        "--param",
+        "n=Ada",
+    ),
+    read("sql of a commit", lambda g, d: g.sql(SQL, snapshot=d.first).to_json(), "sql", SQL, "--snapshot", "@first"),
     read("explain", lambda g, _: g.explain(ALL).to_json(), "explain", "-e", ALL),
     read("explain paths", lambda g, _: g.explain(PATHS).to_json(), "explain", "-e", PATHS),
     read("snapshot", lambda g, _: snapshot(g), "snapshot"),
@@ -527,6 +539,10 @@ UPKEEP = [
 ERRORS = [
     read("a mistake", lambda g, _: query(g, typed(MISTAKE)), "query", "-e", MISTAKE),
     read("two mistakes", lambda g, _: g.explain(typed(TWO_MISTAKES)), "explain", "-e", TWO_MISTAKES),
+    read("no such table", lambda g, _: g.sql("select * from Persn"), "sql", "select * from Persn"),
+    read("sql that writes", lambda g, _: g.sql("drop table Person"), "sql", "drop table Person"),
+    read("sql too slow", lambda g, _: g.sql(SQL, seconds=1e-9), "sql", SQL, "--timeout", "0.000000001"),
+    read("sql without a parameter", lambda g, _: g.sql(SQL_NAME), "sql", SQL_NAME),
     read("no such query", lambda g, _: query(g, typed(ALL), name="nope"), "query", "nope", "-e", ALL),
     read(
         "which query", lambda g, _: query(g, Source(text("queries.gq"), "queries.gq")), "query", "--query", "queries.gq"

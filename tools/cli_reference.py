@@ -26,7 +26,8 @@ INTRODUCTION = """\
 - **Blobs** may be read from URIs below the locations in `OMNIGRAPH_BLOB_SOURCES`, separated by spaces
   (`file:///directory`, `s3://bucket/prefix`); by default from none.
 - **Queries** may run for `OMNIGRAPH_QUERY_SECONDS` (no limit unless set) and use `OMNIGRAPH_QUERY_MEMORY_BYTES` (2 GiB
-  unless set; `none` for no limit). Reads keep up to `OMNIGRAPH_CACHE_BYTES` in memory. `OMNIGRAPH_TRAVERSAL_MODE`
+  unless set; `none` for no limit), SQL also `OMNIGRAPH_SPILL_BYTES` on disk (16 GiB unless set). Reads keep up to
+  `OMNIGRAPH_CACHE_BYTES` in memory. `OMNIGRAPH_TRAVERSAL_MODE`
   (`auto`, `indexed`, `csr`) and `OMNIGRAPH_DERIVED_CACHE=false` change how a query is run, not its result; see
   [how a query is run](../explanation/query-pipeline.md).
 - **Embeddings**: `OMNIGRAPH_EMBED_PROVIDER` and its variables; see [search](../how-to/search.md#vectors-from-texts).

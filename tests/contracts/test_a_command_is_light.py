@@ -26,6 +26,8 @@ QUERY = """
 query q() { match { $a: Person { name: "Ada" }  $a knows $b  $b: Person } return { $b.name as name, $b.age as age } }
 """
 NOT_FOR_A_COMMAND = {
+    "_duckdb",
+    "duckdb",
     "http.client",
     "importlib.metadata",
     "pandas",

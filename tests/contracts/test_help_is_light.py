@@ -11,6 +11,7 @@ SCHEMA = str(Path(__file__).parents[2] / "examples" / "people" / "schema.pg")
 HEAVY = {
     "asyncio",
     "cedarpy",
+    "duckdb",
     "fastapi",
     "lance",
     "msgspec",

@@ -11,9 +11,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
+from omnigraph.engine.output.sql_columns import convert_table
 from omnigraph.engine.result import Result, Target
 from omnigraph.spark.spark_errors import SparkInputError
-from omnigraph.spark.sql_result import convert_table
 from worlds import runtime
 
 SCHEMA = """
@@ -66,7 +66,10 @@ def test_every_type_of_spark_can_be_shown(column: pa.Array, shown: list[Any]) ->
 
 @pytest.mark.usefixtures("spark")
 def test_an_answer_is_a_result(graph: og.Graph) -> None:
-    found = graph.sql("select p.name, age, seen, tags, since from Person p left join Knows on src = p.id order by name")
+    found = graph.sql(
+        "select p.name, age, seen, tags, since from Person p left join Knows on src = p.id order by name",
+        engine="spark",
+    )
 
     assert found.rows() == [
         {"name": "ada", "age": 2**64 - 1, "seen": NOON, "tags": ["a", "b"], "since": datetime(2026, 1, 5).date()},  # noqa: DTZ001 - a day
@@ -80,7 +83,7 @@ def test_an_answer_is_a_result(graph: og.Graph) -> None:
 def test_an_answer_of_the_past(graph: og.Graph) -> None:
     first = graph.commits()[-1].id
 
-    found = graph.sql("select count(*) as n from Person", snapshot=first)
+    found = graph.sql("select count(*) as n from Person", snapshot=first, engine="spark")
 
     assert found.rows() == [{"n": 0}]
     assert found.target == Target("main", first)
@@ -97,7 +100,7 @@ def test_an_answer_of_the_past(graph: og.Graph) -> None:
 )
 def test_a_mistake_is_told_in_one_line(graph: og.Graph, statement: str, reason: str) -> None:
     with pytest.raises(SparkInputError, match=reason) as caught:
-        graph.sql(statement)
+        graph.sql(statement, engine="spark")
 
     assert "\n" not in str(caught.value)
     assert "SQLSTATE" not in str(caught.value)

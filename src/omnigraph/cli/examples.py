@@ -88,6 +88,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "recoveries": ("omnigraph recoveries people.omni", "omnigraph recoveries people.omni --limit 5 --json"),
     "snapshot": ("omnigraph snapshot people.omni --json",),
     "spark_sql": ("omnigraph spark sql 'select role, count(*) from Person group by role' people.omni",),
+    "sql": (
+        "omnigraph sql people.omni 'select role, count(*) as people from Person group by role'",
+        "omnigraph sql people.omni 'select name from Person where name = $name' --param name=Ada --format csv",
+    ),
     "tag_create": ("omnigraph tag create v1 main people.omni --as ada",),
     "tag_delete": ("omnigraph tag delete v1 people.omni",),
     "tag_list": ("omnigraph tag list people.omni",),

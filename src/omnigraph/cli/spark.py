@@ -51,6 +51,6 @@ def sql(  # noqa: PLR0913 - one argument per option
     output_format = resolve_format(format_, output, as_json=as_json)
     text = read_source(STDIN).text if statement == STDIN else statement
     graph = omnigraph.open_graph(resolve_store_uri(uri, store), read_only=True)
-    result = graph.sql(text, branch=branch, snapshot=commit_id, at=at, master=master)
+    result = graph.sql(text, branch=branch, snapshot=commit_id, at=at, engine="spark", master=master)
     write_result(result, output_format, output, as_json=as_json)
     return 0

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
 
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
+from omnigraph.errors import BadArgumentError
 from omnigraph.graph import lazy_ops
 from omnigraph.graph.arguments import build_query_source, check_parameters
 from omnigraph.graph.blame import blames_damage
@@ -160,29 +161,58 @@ class Graph(HistoryMethods, MaintenanceMethods):
         )
         return query(self._session, call, budget)
 
-    def sql(
+    def sql(  # noqa: PLR0913 - all but the first two by name
         self,
         statement: str,
+        params: Mapping[str, object] | None = None,
         *,
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        engine: Engine | str = Engine.LOCAL,
         master: str | None = None,
+        budget: Budget | None = None,
     ) -> Result:
-        """Run a SQL statement on Spark, where each node and edge type is a table of one state of the graph.
+        """Run a SQL query, where each node and edge type is a table of one state of the graph.
 
-        The whole result is fetched; `spark.sql` returns a DataFrame instead. `master` is as for `load`.
+        A table has `id`, for an edge type also `src` and `dst`, and the properties except Blobs. `$name` in the
+        statement is a parameter. The state and the limits are as for `query`. All rows are fetched.
+
+        The statement runs in this process, on all cores, by DuckDB, which reaches these tables and nothing else. With
+        the engine `spark` it runs on Spark instead: `master` is as for `load`, without parameters and limits, and it
+        needs the permission to export.
 
         Raises:
-            SparkInputError: Spark rejects the statement, or its result can't be represented.
+            SqlError: The statement is not one query, or uses something that is not available.
+            ParameterError: The parameters don't match those of the statement.
             BranchMissingError, CommitMissingError: There is no such state.
-            LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
+            QueryTimeoutError, QueryMemoryError, SqlMemoryError: The statement exceeds its limits.
+            SqlFailedError: DuckDB failed; there may be no space for temporary files.
+            SparkInputError, LibraryMissingError, JavaMissingError, SparkFailedError: Only with the engine `spark`.
         """
-        # Checked here too, before Spark is started.
-        self._session.allow(Action.EXPORT, branch)
-        return load_spark().execute_sql(
-            self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
+        check_text("statement", statement)
+        selected = parse_choice("engine", Engine, engine)
+        if selected is Engine.SPARK:
+            if params:
+                raise BadArgumentError("params", "are given", "a statement on Spark has no parameters")
+            # Checked here too, before Spark is started.
+            self._session.allow(Action.EXPORT, branch)
+            return load_spark().execute_sql(
+                self._session, statement, branch=branch, snapshot=snapshot, at=at, master=master
+            )
+        check_master(Engine.LOCAL, master)
+        call = QueryCall(
+            source=Source(statement, "statement.sql"),
+            params=check_parameters(params),
+            branch=branch,
+            snapshot=snapshot,
+            at=at,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
         )
+        return lazy_ops.sql.run_sql(self._session, call, budget)
 
     def explain(  # noqa: PLR0913 - all but the text by name
         self,

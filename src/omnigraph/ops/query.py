@@ -72,6 +72,12 @@ def resolve_snapshot(session: Session, call: QueryCall) -> Snapshot:
     return session.checkout(call.branch).resolve_snapshot(commit_id=call.snapshot, at=call.at)
 
 
+def build_target(call: QueryCall, snapshot: Snapshot) -> Target:
+    """Return the target of a result: the branch, or the commit if the call names a past state."""
+    is_past = call.snapshot is not None or call.at is not None
+    return Target(snapshot.branch, snapshot.commit.id if is_past else None)
+
+
 def start_budget(session: Session, call: QueryCall) -> Budget:
     """Start the time and memory budget of a call: its own limits, or those of the settings."""
     return resolve_budget(session, ResourceLimits(seconds=call.seconds, memory_bytes=call.memory_bytes))
@@ -108,8 +114,7 @@ def begin(
 
 
 def _build_result(call: QueryCall, snapshot: Snapshot, frame: ResultFrame, budget: Budget) -> Result:
-    is_past = call.snapshot is not None or call.at is not None
-    target = Target(snapshot.branch, snapshot.commit.id if is_past else None)
+    target = build_target(call, snapshot)
     # Blobs can be large even in few rows, so they are always fetched lazily.
     has_blobs = any(pa.types.is_large_binary(field.type) for field in frame.schema)
     if frame.size > MAX_EAGER_ROWS or has_blobs:

@@ -125,6 +125,33 @@ class RemoteReads:
         }
         return self._calls.fetch_rows("query", body=body, source=source)
 
+    def sql(  # noqa: PLR0913 - all but the first two by name
+        self,
+        statement: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        engine: Engine | str = Engine.LOCAL,
+        master: str | None = None,
+    ) -> Result:
+        """Run a SQL query on one state of the graph; see `Graph.sql`. All rows are fetched; never on Spark."""
+        if parse_choice("engine", Engine, engine) is Engine.SPARK or master is not None:
+            raise BadArgumentError("engine", "`spark`", "a server runs SQL without Spark; leave it out")
+        body = {
+            "sql": statement,
+            **encode_params(params),
+            "branch": branch,
+            "snapshot": snapshot,
+            "at": format_optional_instant(at),
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+        }
+        return self._calls.fetch_rows("sql", body=body)
+
     def invoke(
         self,
         name: str,

@@ -45,6 +45,19 @@ class ReadBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: int | None = None
 
 
+class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A SQL query, its parameters, the state to read, and its limits; `texts` are parameters that are text."""
+
+    sql: str
+    params: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
+
+
 class ExplainBody(ReadBody, kw_only=True):
     """A query to explain."""
 

@@ -1,6 +1,6 @@
 """Routes that read any state: queries, plans, blobs and exports."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import SEEK_END
 from typing import IO, Annotated
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
@@ -37,6 +38,7 @@ from omnigraph.server.http.request_bodies import (
     ExportBody,
     ReadBody,
     ResultAnswer,
+    SqlBody,
 )
 from omnigraph.server.http.responses import (
     build_result_headers,
@@ -66,14 +68,9 @@ async def query(request: Request, graph: GraphId) -> Response:
 
 async def answer_query(service: Service, request: Request, graph: Graph, body: ReadBody, source: Source) -> Response:
     """Run a query and respond with a JSON document, or with the stream that the request accepts."""
-    budget = service.build_read_budget(body.seconds, body.memory_bytes)
-    stream = negotiate_stream(request)
-    # The server's time limit of a query then applies to matching only, and reading the rows has the limit of streams.
-    if stream is not None and body.seconds is None:
-        budget.reading_seconds = service.limits.stream_seconds
 
-    def run_query() -> tuple[Result, bytes]:
-        result = graph.query(
+    def run_query(budget: Budget) -> Result:
+        return graph.query(
             source,
             name=body.name,
             params=merge_params(body),
@@ -82,10 +79,45 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             at=parse_optional_instant(body.at),
             budget=budget,
         )
+
+    return await _answer_rows(service, request, body, run_query)
+
+
+@router.post("/graphs/{graph}/sql", **describe_route(ResultAnswer, body=SqlBody, streams=[NDJSON, ARROW]))
+async def sql(request: Request, graph: GraphId) -> Response:
+    """Run a SQL query over the types of one state, read-only; rows are streamed as those of `/query`."""
+    body = await read_body(request, SqlBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, body.branch)
+
+    def run_statement(budget: Budget) -> Result:
+        return handle.sql(
+            body.sql,
+            merge_params(body),
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=parse_optional_instant(body.at),
+            budget=budget,
+        )
+
+    return await _answer_rows(service, request, body, run_statement)
+
+
+async def _answer_rows(
+    service: Service, request: Request, body: ReadBody | SqlBody, run: Callable[[Budget], Result]
+) -> Response:
+    budget = service.build_read_budget(body.seconds, body.memory_bytes)
+    stream = negotiate_stream(request)
+    # The server's time limit of a query then applies to matching only, and reading the rows has the limit of streams.
+    if stream is not None and body.seconds is None:
+        budget.reading_seconds = service.limits.stream_seconds
+
+    def run_and_encode() -> tuple[Result, bytes]:
+        result = run(budget)
         # Encoded in the same thread: it fetches the rows, which takes time of the budget.
         return result, b"" if stream is not None else encode_result(result, service.limits)
 
-    result, text = await service.read(request, budget, run_query)
+    result, text = await service.read(request, budget, run_and_encode)
     if stream is not None:
         return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
     get_exchange(request).commit = result.commit_id

@@ -1,0 +1,85 @@
+"""Open a locked-down DuckDB connection for one request: it reaches our tables, its memory and its own spill directory.
+
+The configuration can't be changed by a statement any more. It is a second fence: `statement_check` already refuses
+whatever could try. The connection has no table to write to, and is thrown away after the request.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import duckdb
+
+from omnigraph.engine.bulk.temp_directory import TempDirectory
+from omnigraph.engine.query_budget import Budget
+from omnigraph.errors import OmnigraphError
+
+SPILL_PREFIX = "omnigraph-sql-"
+# How often the deadline and a cancellation are looked at.
+_POLL_SECONDS = 0.02
+# DuckDB can't plan with less.
+_MIN_MEMORY_BYTES = 16 * 2**20
+# Python objects by name, extensions and secrets of the user's home: none of them is part of a graph.
+_LOCKED = {
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+}
+
+
+def count_threads(threads: int | None) -> int:
+    """Return the number of threads: that of the settings, or the cores of the machine."""
+    return threads or os.cpu_count() or 1
+
+
+@contextmanager
+def open_connection(*, memory_bytes: int | None, spill_bytes: int, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection; it and its spill directory are gone after the block.
+
+    A directory that a killed process has left is removed by the next one that opens a connection.
+
+    Raises:
+        OSError: The spill directory can't be created.
+    """
+    with closing(TempDirectory(SPILL_PREFIX)) as spill:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            **_LOCKED,
+            "threads": str(threads),
+            "temp_directory": str(spill.directory),
+            "max_temp_directory_size": f"{spill_bytes}B",
+        }
+        if memory_bytes is not None:
+            config["memory_limit"] = f"{max(memory_bytes, _MIN_MEMORY_BYTES)}B"
+        with closing(duckdb.connect(":memory:", config=config)) as connection:
+            connection.execute("set TimeZone = 'UTC'")
+            # After two seconds it would be drawn on stdout, which belongs to the rows.
+            connection.execute("set enable_progress_bar = false")
+            # Last, because the spill directory can't be set without it; and from then on nothing can be.
+            connection.execute("set enable_external_access = false")
+            connection.execute("set lock_configuration = true")
+            yield connection
+
+
+@contextmanager
+def interrupt_when_over(connection: duckdb.DuckDBPyConnection, budget: Budget) -> Iterator[None]:
+    """Stop whatever runs inside the block once the deadline has passed, or the caller cancels."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            try:
+                budget.check()
+            except OmnigraphError:
+                # Again and again: one that comes between two steps has no effect.
+                connection.interrupt()
+
+    watcher = threading.Thread(target=watch, name="omnigraph-sql-deadline", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()

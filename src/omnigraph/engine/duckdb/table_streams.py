@@ -1,0 +1,94 @@
+"""Present a pinned table to DuckDB as Arrow streams that it may open any number of times, with only needed columns."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+
+from omnigraph.engine.query_budget import Budget
+from omnigraph.storage.lance_table import LanceTable, is_blob
+
+# DuckDB reads one stream on one core, so larger tables are several; for fewer rows another stream does not pay off.
+MIN_STREAM_ROWS = 250_000
+# A batch of this size is some vectors of DuckDB, and one call into Python.
+_BATCH_ROWS = 16_384
+
+
+class ReadFailures:
+    """Errors of our readers, which reach DuckDB as texts only."""
+
+    def __init__(self) -> None:
+        self._first: BaseException | None = None
+
+    def add(self, error: BaseException) -> None:
+        """Keep the first error: the others are its consequences."""
+        self._first = self._first or error
+
+    def raise_first(self) -> None:
+        """Raise the first error, if there is one."""
+        if self._first is not None:
+            raise self._first
+
+
+class TableStream(pa_dataset.Dataset):  # type: ignore[misc] # pyarrow ships no types
+    """Some fragments of a table. Every scan is a new reader: a self join reads a table twice.
+
+    DuckDB recognises the class by its base, and calls `schema` and `scanner` only.
+    """
+
+    def __init__(self, table: LanceTable, fragments: Sequence[int], budget: Budget, failures: ReadFailures) -> None:
+        # Not the constructor of the base, which has none to call: its methods are replaced.
+        self._table = table
+        self._fragments = fragments
+        self._budget = budget
+        self._failures = failures
+        self._schema = pa.schema([pa.field(f.name, f.type, f.nullable) for f in table.schema if not is_blob(f)])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns without blobs, which would have to be read whole."""
+        return self._schema
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Any = None,  # noqa: ANN401 - an expression of pyarrow
+        **_: object,
+    ) -> pa_dataset.Scanner:
+        """Return a scanner of these columns of the rows that pass the filter, which Arrow evaluates exactly."""
+        names = self._schema.names if columns is None else list(columns)
+        # DuckDB leaves out columns that only the filter reads. Its text has their names: a column too many is harmless.
+        condition = "" if filter is None else str(filter)
+        read = pa.schema([field for field in self._schema if field.name in names or field.name in condition])
+        reader = pa.RecordBatchReader.from_batches(read, self._iter_batches(read))
+        return pa_dataset.Scanner.from_batches(reader, columns=names, filter=filter)
+
+    def _iter_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._table.iter_batches(schema.names, batch_rows=_BATCH_ROWS, fragments=self._fragments):
+                self._budget.check()
+                yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._failures.add(error)
+            raise
+
+
+def split_table(
+    table: LanceTable, count: int, budget: Budget, failures: ReadFailures, min_rows: int = MIN_STREAM_ROWS
+) -> list[TableStream]:
+    """Return a table as up to `count` streams with similar numbers of rows, in the order of its rows."""
+    fragments = table.list_fragments()
+    rows = sum(fragment.rows - fragment.deleted for fragment in fragments)
+    size = max(min_rows, -(-rows // count))
+    groups: list[list[int]] = [[]]
+    filled = 0
+    for fragment in fragments:
+        if filled >= size:
+            groups.append([])
+            filled = 0
+        groups[-1].append(fragment.number)
+        filled += fragment.rows - fragment.deleted
+    return [TableStream(table, numbers, budget, failures) for numbers in groups]
