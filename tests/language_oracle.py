@@ -32,6 +32,8 @@ def accepts(language: Language, text: str) -> bool:
     conditions = tree.find_pred(lambda node: node.data in ("condition", "m_condition"))
     if any(_is_value_alone(condition) for condition in conditions):
         return False
+    if any(map(_has_repeated_part, tree.find_data("path"))):
+        return False
     return not any(map(_has_late_groups, tree.find_data("reads"))) and all(
         map(_has_variables, tree.find_data("statements"))
     )
@@ -44,6 +46,12 @@ def _is_value_alone(node: ParseTree) -> bool:
         if node.data.removeprefix("m_") in ("comparison", "negated", "call", "case", "exists_block"):
             return False
     return node.data not in ("either", "both", "m_either", "m_both")
+
+
+def _has_repeated_part(path: ParseTree) -> bool:
+    """Whether a path has `along`, `through` or `by` twice."""
+    words = [child.data for child in _children(path)]
+    return len(words) != len(set(words))
 
 
 def _has_late_groups(reads: ParseTree) -> bool:

@@ -365,7 +365,10 @@ class _Reader:
                 return read_walk(match[walk.variable], expr)
             case FieldRef():
                 owner = self.value(expr.operand, match)
-                return None if owner is None else owner.get(expr.name)
+                if owner is None or expr.name != "@type":
+                    return None if owner is None else owner.get(expr.name)
+                # Only what has several types shows its own.
+                return owner.get("@type", getattr(expr.operand.type, "name", None))
             case IsNull():
                 return (self.value(expr.operand, match) is None) != expr.negated
             case Not():

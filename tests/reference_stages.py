@@ -12,6 +12,7 @@ from omnigraph.query.expr import (
     Expr,
     OrderTerm,
     ParamRef,
+    ValueRef,
     Window,
     WindowFunction,
 )
@@ -19,6 +20,7 @@ from omnigraph.query.expr_tree import find_windows
 from omnigraph.query.logical_plan import ReadQuery, StageVariable, UnionSource
 from omnigraph.schema.types import Scalar
 from reference_unions import widened
+from reference_walks import is_walk
 
 Row: TypeAlias = Mapping[str, Any]
 F = AggregateFunction
@@ -63,7 +65,11 @@ def _columns(source: ReadQuery, inputs: Sequence[StageVariable], row: ResultRow)
     found = {}
     for column, each in zip(source.output, inputs, strict=True):
         is_entity = each.entity is not None
-        value = row.record(column.value) if is_entity else row.value(column.value)
+        if is_walk(column.value) and isinstance(column.value, ValueRef):
+            # A walk goes on as it is, not as a result shows it.
+            value = row.match[column.value.variable]
+        else:
+            value = row.record(column.value) if is_entity else row.value(column.value)
         if is_entity and value is not None:
             value = widened(value, column.value.type, each.type)
         is_widened = not is_entity and each.type is Scalar.F64 and value is not None

@@ -1,5 +1,7 @@
 """The hops of a `match` block: `$a knows{1,3} $b`, with several edge types, an edge variable and conditions."""
 
+from dataclasses import replace
+
 from omnigraph.lang.block_ends import is_at_block_end
 from omnigraph.lang.cursor import Cursor, GaveUpError
 from omnigraph.lang.expression_parser import ExpressionParser
@@ -106,22 +108,27 @@ def parse_traversal(expressions: ExpressionParser, source: Variable) -> Traversa
     if cursor.is_at("|"):
         cursor.refuse(cursor.peek().span, "unexpected `|` after an edge", _GROUP_HINT)
     target = parse_variable(cursor, "the variable that the hop leads to")
-    along = _parse_conditions(expressions, "along")
-    through = _parse_conditions(expressions, "through")
-    if not along:
-        along = _parse_conditions(expressions, "along")
-    return TraversalClause(
+    hop = TraversalClause(
         source=source,
         edges=edges,
         target=target,
         edge_variable=edge_variable,
         is_undirected=is_undirected,
         bounds=bounds,
-        along=along,
-        through=through,
         edge_span=edges_start.span.to(edges_end),
         span=source.span.to(cursor.previous),
     )
+    return parse_way_conditions(expressions, hop)
+
+
+def parse_way_conditions(expressions: ExpressionParser, hop: TraversalClause) -> TraversalClause:
+    """Parse `along { … }` and `through { … }` in either order; each that the hop does not have yet."""
+    along = hop.along or _parse_conditions(expressions, "along")
+    through = hop.through or _parse_conditions(expressions, "through")
+    along = along or _parse_conditions(expressions, "along")
+    if (along, through) == (hop.along, hop.through):
+        return hop
+    return replace(hop, along=along, through=through, span=hop.source.span.to(expressions.cursor.previous))
 
 
 def _parse_edges(cursor: Cursor, *, allows_star: bool) -> tuple[EdgeName, ...]:

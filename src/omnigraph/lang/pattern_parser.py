@@ -6,7 +6,7 @@ from omnigraph.lang.block_ends import is_at_block_end
 from omnigraph.lang.cursor import Cursor, parse_type_name
 from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
 from omnigraph.lang.foreign_words import refuse_foreign_clause
-from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal
+from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal, parse_way_conditions
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
 from omnigraph.lang.name_parser import parse_variable, recover_variable
@@ -213,6 +213,7 @@ class PatternParser:
             with cursor.nest(), self.expressions.read_names_as(properties=True):
                 weight = self.expressions.parse_value()
             cursor.expect("}", f"its `{{` is in {cursor.format_position(opening.span)}")
+            hop = parse_way_conditions(self.expressions, hop)
         span = start.span.to(cursor.previous)
         return PathClause(kind=_PATH_KINDS[start.text], variable=variable, hop=hop, weight=weight, span=span)
 

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
+from omnigraph.query.alias_scope import AliasResolver
 from omnigraph.query.bind_aggregates import AggregateBinder
 from omnigraph.query.bind_calls import CallBinder
 from omnigraph.query.bind_compare import MismatchReporter, Operand, bind_brace_filter, bind_compare
@@ -235,10 +236,10 @@ class ExprBinder:
         """Return whether a node is the variable of a path; anything else has no walk as its value."""
         if not isinstance(node, ast.Variable):
             return False
+        # An alias is a bare name, so a variable is what it is without the aliases.
+        names = self.names.names if isinstance(self.names, AliasResolver) else self.names
         # Resolved without findings: the call reports them.
-        silent = (
-            replace(self.names, findings=DiagnosticCollector()) if isinstance(self.names, ReadNameResolver) else None
-        )
+        silent = replace(names, findings=DiagnosticCollector()) if isinstance(names, ReadNameResolver) else None
         value = None if silent is None else silent.resolve(node)
         return value is not None and isinstance(value.type, WalkOf)
 
