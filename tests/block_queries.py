@@ -50,6 +50,7 @@ class Blocks:
     def clauses(self, scope: Any) -> list[str]:
         """Some clauses with blocks, for a pattern that is complete; `scope` gets the variables that they bind."""
         forms: list[Callable[[Any], list[str]]] = [self.test, self.either, self.disjunction, self.let, self.compared]
+        forms.append(self.either_element)
         found: list[str] = []
         for _ in range(self.writer.pick((0, 1, 1, 2))):
             found += self.writer.pick(forms)(scope)
@@ -68,6 +69,15 @@ class Blocks:
             found.append(f"{name} is {self.writer.pick(('', 'not '))}null")
         if own and self.writer.chance(2):
             found.append(self.writer.predicate(wider))
+        nodes = [name for name in own if name in wider.nodes]
+        if nodes and self.writer.chance(2):
+            # The first that there is: an optional node, or one that is always there.
+            first, second = self.writer.pick(nodes), self.writer.pick(list(scope.nodes))
+            chosen = self.writer.pick(
+                (f"coalesce({first}, {second})", f"case {{ {first} is null => {second}, else => {first} }}")
+            )
+            self.values += [(f"{chosen}.@id", True), (f"{chosen}.@type", True)]
+            found += [f'{chosen}.@id > "b"'] if self.writer.chance(2) else []
         scope.nodes |= wider.nodes
         scope.edges |= wider.edges
         return found
@@ -173,6 +183,20 @@ class Blocks:
             ]
             scope.nodes[name] = first[1]
         return ["either " + " or ".join(f"{{ {'; '.join(clauses)} }}" for clauses in alternatives)]
+
+    def either_element(self, scope: Any) -> list[str]:
+        """Alternatives that bind the elements of lists."""
+        writer = self.writer
+        names = [(v, p) for v, spec in scope.nodes.items() for p in spec.properties if p in ("i", "n", "f")]
+        if not names:
+            return []
+        (first, prop), (second, other) = writer.pick(names), writer.pick(names)
+        name = next(writer.fresh)
+        self.values.append((name, True))
+        return [
+            f"either {{ each {name} in [1, {first}.{prop}, 1] }} or {{ each {name} in [{second}.{other}, 2] }}",
+            f"{name} {writer.pick(('<', '>=', '!='))} {writer.pick((0, 1, 2))}",
+        ]
 
     def optional_block(self, scope: Any, depth: int) -> list[str]:
         """An optional block; `scope` gets its variables."""

@@ -468,6 +468,27 @@ PAST = [
         lambda g, _: g.merge("against", strategy="theirs").to_json(),
         *("branch", "merge", "against", "--strategy", "theirs"),
     ),
+    Call(
+        "what a revert would do",
+        lambda g, d: g.revert(d.last, dry_run=True).to_json(),
+        ("revert", "@last", "--dry-run"),
+        signs=True,
+        text=True,
+    ),
+    write("revert", lambda g, d: g.revert(d.last).to_json(), "revert", "@last"),
+    write("revert of a revert", lambda g, d: g.revert(d.last).to_json(), "revert", "@last"),
+    write("nothing to pick", lambda g, d: g.cherry_pick(d.last).to_json(), "cherry-pick", "@last"),
+    write(
+        "a pick for a branch",
+        lambda g, d: g.cherry_pick(d.last, branch="against", message="this too").to_json(),
+        *("cherry-pick", "@last", "--branch", "against", "--message", "this too"),
+    ),
+    write("nothing to reset", lambda g, d: g.reset("main", to=d.last).to_json(), "reset", "main", "--to", "@last"),
+    write(
+        "reset",
+        lambda g, _: g.reset("against", to="main").to_json(),
+        *("reset", "against", "--to", "main"),
+    ),
 ]
 
 UPKEEP = [
@@ -586,6 +607,7 @@ ERRORS = [
     plain("main stays", lambda g, _: g.branches.delete("main"), "branch", "delete", "main", "--yes"),
     plain("no such branch", lambda g, _: g.branches.delete("nope"), "branch", "delete", "nope", "--yes"),
     write("merge with itself", lambda g, _: g.merge("main"), "branch", "merge", "main"),
+    write("revert of the first", lambda g, d: g.revert(d.first), "revert", "@first"),
     write("merge of nothing", lambda g, _: g.merge("nope"), "branch", "merge", "nope"),
     write("a tag that won't do", lambda g, _: g.tags.create("a b"), "tag", "create", "a b"),
     write("a tag that is taken", lambda g, _: g.tags.create("v1"), "tag", "create", "v1"),

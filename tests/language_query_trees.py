@@ -66,9 +66,9 @@ class ExpressionGrower(Grower):
         # `$r.name` is a property of the variable, not a field.
         if isinstance(operand, q.Variable):
             operand = self.property_ref()
-        is_meta = self.chance()
-        name = self.meta() if is_meta else self.property()
-        return q.Field(operand=operand, name=name, is_meta=is_meta, span=NOWHERE)
+        if self.chance():
+            return q.Field(operand=operand, name=self.meta(), is_meta=True, span=NOWHERE)
+        return q.Field(operand=operand, name=self.property(), span=NOWHERE)
 
     def block(self, depth: int) -> q.Block:
         kind = self.pick(list(q.BlockKind))

@@ -91,5 +91,5 @@ def commented(draw: st.DrawFn, texts: st.SearchStrategy[str], language: Language
 
 
 def _is_inside_a_value(text: str, place: int) -> bool:
-    """Whether a place is within an enum's value, which may be several tokens."""
-    return re.fullmatch(r"[\w-]{2}", text[max(place - 1, 0) : place + 1]) is not None
+    """Whether a place is within an enum's value, which may be several tokens, or before the `.` of a field."""
+    return text[place : place + 1] == "." or re.fullmatch(r"[\w-]{2}", text[max(place - 1, 0) : place + 1]) is not None

@@ -153,10 +153,22 @@ class StageWriter:
         folds = [self.aggregate(scope, values) for _ in w.times(1, 3)]
         columns = [f"{value} as c{place}" for place, value in enumerate([*keys, *(text for text, _ in folds)])]
         numbers = [f"c{len(keys) + place}" for place, (_, kind) in enumerate(folds) if kind == "numbers"]
-        having = f"having {{ {w.pick(numbers)} >= {w.pick((0, 1, 2))} }}" if numbers and w.chance(2) else ""
+        conditions = [f"{number} >= {w.pick((0, 1, 2))}" for number in numbers]
+        # A block beside an aggregate may read what the groups have one of.
+        nodes = [name for name in keys if name in scope.nodes]
+        block = self.block(scope, w.pick(nodes)) if nodes else None
+        if block is not None:
+            columns += [f"count(*) + count {block} as d0", f"collect {{ {block[2:-2]} return 1 }} as d1"]
+            conditions += [f"exists {block}", *(f"count {block} < {number}" for number in numbers[:1])]
+        having = f"having {{ {w.pick(conditions)} }}" if conditions and w.chance(2) else ""
         order = f"order {{ {w.pick(numbers)}{w.direction()} }}" if numbers and w.chance(2) else ""
         page = self.page(bool(order), keys)
         return f"return {{ {', '.join(columns)} }} {having} {order} {page}"
+
+    def block(self, scope: Any, name: str) -> str | None:
+        """A block that reads one variable; None if no hop leads from it."""
+        clauses = self.writer.hop(self.writer.new_scope({name: scope.nodes[name]}))
+        return f"{{ {'; '.join(clauses)} }}" if clauses else None
 
     def windowed(self, scope: Any, values: Values) -> str:
         w = self.writer
@@ -252,12 +264,13 @@ class StageWriter:
 
     def union(self) -> str:
         w = self.writer
-        families = [w.pick(("number", "id", "text")) for _ in w.times(1, 2)]
+        families = [w.pick(("number", "id", "text", "node")) for _ in w.times(1, 2)]
         reads = [self.union_read(families) for _ in w.times(2, 3)]
         body = reads[0]
         for read in reads[1:]:
             body += f"\n  {w.pick(('union', 'union all'))}\n  {read}"
-        order = f"order {{ c0{w.direction()} }}" if w.chance(2) else ""
+        key = "$c0.@id" if families[0] == "node" else "c0"
+        order = f"order {{ {key}{w.direction()} }}" if w.chance(2) else ""
         return f"{body} {order} {w.page(bool(order))}"
 
     def union_read(self, families: Sequence[str]) -> str:
@@ -269,6 +282,8 @@ class StageWriter:
 
     def of_family(self, scope: Any, family: str) -> str:
         w = self.writer
+        if family == "node":
+            return str(w.pick(list(scope.nodes)))
         if family == "id":
             return f"{w.pick(list(scope.all))}.@id"
         wanted = (

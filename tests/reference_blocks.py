@@ -1,10 +1,10 @@
 """What the blocks of a pattern mean, in the plainest Python: each is solved again for each row."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from omnigraph.lang.query_ast import BlockKind
-from omnigraph.query.expr import Aggregate, Expr, ParamRef
+from omnigraph.query.expr import Aggregate, Bm25, Expr, Nearest, ParamRef
 from omnigraph.query.logical_plan import EachBlock, EitherBlock, Exists, OptionalMatch, Pattern, ValueBlock
 from reference_scalars import CalculationError
 from reference_unions import widened
@@ -29,6 +29,8 @@ class Reader(Protocol):
     def fold(self, aggregate: Aggregate, group: list[Match]) -> Any: ...
 
     def count(self, count: int | ParamRef | None, otherwise: int) -> int: ...
+
+    def union_records(self, rank: Nearest | Bm25) -> Sequence[Mapping[str, Any]]: ...
 
 
 def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[Condition]) -> Iterator[Match]:
@@ -92,8 +94,15 @@ def _choose(reader: Reader, block: EitherBlock, row: Match) -> list[dict[str, An
                 each.variable: widened(match[each.variable], types[each.variable], each.type)
                 for each in block.variables
             }
-            found[tuple((record.get("@type"), record["@id"]) for record in shown.values())] = shown
+            found[tuple(map(_told_apart, shown.values()))] = shown
     return list(found.values())
+
+
+def _told_apart(value: Any) -> Any:
+    """Nodes and edges differ in type or id, elements of lists in their values."""
+    if isinstance(value, CalculationError):
+        return CalculationError
+    return (value.get("@type"), value["@id"]) if isinstance(value, Mapping) else value
 
 
 def _try(reader: Reader, block: OptionalMatch, row: Match) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ from omnigraph.query.expr import (
     In,
     IsNull,
     MetaColumn,
+    Missing,
     Nearest,
     NodeRef,
     Not,
@@ -48,6 +49,7 @@ from omnigraph.query.expr import (
     Snippet,
     StartsWith,
     TextMatch,
+    United,
     ValueRef,
     WalkOf,
     Window,
@@ -58,6 +60,7 @@ from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
+from reference_entities import choose, evaluate_chosen, reads_chosen
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 from reference_stages import best_of_each, fold, start_rows, windows_of
@@ -157,6 +160,8 @@ class _Reader:
 
     def rows(self) -> "list[_Row]":
         query = self.query
+        if query.limit is not None and self.count(query.limit, 0) == 0:
+            return []  # without looking, so that no sum overflows
         found = self.found()
         if query.rank is not None:
             self.scores[query.rank] = self.rank(query.rank, found)
@@ -170,7 +175,7 @@ class _Reader:
         if query.rank is not None:  # a row that the rank leaves out is no row of the answer
             rows = [row for row in rows if row.value(query.rank) is not None]
         if query.distinct:
-            rows = list({tuple(_identity(row.value(c.value)) for c in query.output): row for row in rows}.values())
+            rows = list({tuple(_identity(row.value(value)) for value in query.compared): row for row in rows}.values())
         if query.is_ordered:
             self.sort(rows)
             start, most = self.count(query.offset, 0), self.count(query.limit, len(rows))
@@ -354,6 +359,8 @@ class _Reader:
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
                 return shown | {prop.name: _as_type(record.get(prop.name), prop) for prop in expr.fields}
+            case FieldRef() | United() | Missing() | Computed() | Case() if reads_chosen(expr):
+                return evaluate_chosen(self, expr, match)
             case FieldRef(operand=ValueRef() as walk) if is_walk(walk):
                 return read_walk(match[walk.variable], expr)
             case FieldRef():
@@ -390,7 +397,7 @@ class _Reader:
             case Nearest() | Bm25() | Distance() | Snippet() | FieldRef() | RecordsParam():
                 return evaluate(self, expr, match)
             case Rrf():
-                return self._score(expr).get(match[expr.first.prop.variable]["@id"])
+                return self._score(expr).get(_node_key(match[expr.first.prop.variable]))
             case Computed():
                 arguments = [self.value(argument, match) for argument in self._needed(expr, match)]
                 try:
@@ -430,22 +437,30 @@ class _Reader:
             self.scores[expr] = self.rank(expr, self.found())
         return self.scores[expr]
 
+    def union_records(self, rank: Nearest | Bm25) -> Sequence[Record]:
+        """All records of the types that a ranked variable can have."""
+        type_ = self.query.types[rank.prop.variable]
+        assert isinstance(type_, NodeRef | EdgeRef)
+        return self.graph.records(type_)
+
     def rank(self, rank: Nearest | Bm25 | Rrf, found: Sequence[Match]) -> dict[str, float]:
         """The score of every candidate that has one: a candidate is what the variable is bound to in some match."""
         if isinstance(rank, Rrf):
             first, second = self.rank(rank.first, found), self.rank(rank.second, found)
             wanted = self.count(self.query.limit, 0) + self.count(self.query.offset, 0)
+            if self.query.per:  # the best of a group may be far down, so both lists have all rows
+                wanted = len(found)
             lists = _best(rank.first, first), _best(rank.second, second)
             fused = fuses(*lists, k=self.value(rank.k, {}), length=max(4 * wanted, 100))
-            return {match[rank.first.prop.variable]["@id"]: 0.0 for match in found} | fused
+            return {_node_key(match[rank.first.prop.variable]): 0.0 for match in found} | fused
         name, asked = rank.prop.name, self.value(rank.query, {})
-        candidates = {match[rank.prop.variable]["@id"]: match[rank.prop.variable] for match in found}
+        candidates = {_node_key(match[rank.prop.variable]): match[rank.prop.variable] for match in found}
         if isinstance(rank, Nearest):
             vectors = {id_: record.get(name) for id_, record in candidates.items()}
             return {id_: cosine_distance(v, asked) for id_, v in vectors.items() if v is not None}
         type_ = self.query.types[rank.prop.variable]
         assert isinstance(type_, NodeRef | EdgeRef)
-        texts = {record["@id"]: record.get(name) for record in self.graph.records(type_)}
+        texts = {_node_key(record): record.get(name) for record in self.graph.records(type_)}
         return {id_: score for id_, score in relevances(texts, asked).items() if id_ in candidates}
 
     # --- groups ------------------------------------------------------------------------------------
@@ -525,6 +540,10 @@ class _Row:
     def value(self, expr: Expr) -> Any:
         return self.reader.value(expr, self.all)
 
+    def record(self, expr: Expr) -> Any:
+        """The record of a whole node or edge."""
+        return choose(self.reader, expr, self.all)
+
     @property
     def all(self) -> Match:
         """The match together with its aggregates."""
@@ -580,6 +599,11 @@ def _best(rank: Nearest | Bm25, scores: Mapping[str, float]) -> list[str]:
     """The ids, best first; ties by id."""
     sign = 1 if isinstance(rank, Nearest) else -1
     return sorted(scores, key=lambda id_: (sign * scores[id_], id_))
+
+
+def _node_key(record: Record) -> str:
+    """What tells the rows of a rank apart: of a union also their types."""
+    return f"{record.get('@type', '')} {record['@id']}"
 
 
 def _ids(match: Match, source: str, target: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from omnigraph.query.expr import Computed
 from omnigraph.query.scalar_functions import ScalarFunction as F
-from omnigraph.schema.types import Scalar
+from omnigraph.schema.types import ListOf, Scalar
 from omnigraph.schema.values import InvalidValue, parse_date, parse_datetime
 
 I64 = range(-(2**63), 2**63)
@@ -32,6 +32,9 @@ def compute(expr: Computed, arguments: Sequence[Any], now: datetime) -> Any:
         return present[0] if present else None
     if None in arguments and function is not F.NULLIF:
         return None
+    if function is F.WIDEN:
+        is_float = expr.type == ListOf(Scalar.F64)
+        return [float(item) if is_float else item for item in arguments[0]]
     value = FUNCTIONS[function](*arguments) if function in FUNCTIONS else _calculate(expr, arguments)
     if isinstance(value, float):
         return value if math.isfinite(value) else None

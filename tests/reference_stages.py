@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeAlias
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
-    Entity,
     Expr,
     OrderTerm,
     ParamRef,
@@ -20,6 +19,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_windows
 from omnigraph.query.logical_plan import ReadQuery, StageVariable, UnionSource
 from omnigraph.schema.types import Scalar
+from reference_unions import widened
 from reference_walks import is_walk
 
 Row: TypeAlias = Mapping[str, Any]
@@ -44,6 +44,8 @@ class ResultRow(Protocol):
 
     def value(self, expr: Expr) -> Any: ...
 
+    def record(self, expr: Expr) -> Any: ...
+
 
 def start_rows(query: ReadQuery, rows_of: Callable[[ReadQuery], Sequence[ResultRow]]) -> list[dict[str, Any]]:
     """The rows that a read starts from: one without variables, or those of its source."""
@@ -62,11 +64,14 @@ def _columns(source: ReadQuery, inputs: Sequence[StageVariable], row: ResultRow)
     """The columns of a row by name: of a whole node or edge its record, so that the next stage goes on from it."""
     found = {}
     for column, each in zip(source.output, inputs, strict=True):
-        is_entity = isinstance(column.value, Entity)
+        is_entity = each.entity is not None
         # A walk goes on as it is, not as a result shows it.
-        is_bound = is_entity or is_walk(column.value)
-        bound = column.value if is_bound and isinstance(column.value, Entity | ValueRef) else None
-        value = row.value(column.value) if bound is None else row.match[bound.variable]
+        if isinstance(column.value, ValueRef) and is_walk(column.value):
+            found[each.variable] = row.match[column.value.variable]
+            continue
+        value = row.record(column.value) if is_entity else row.value(column.value)
+        if is_entity and value is not None:
+            value = widened(value, column.value.type, each.type)
         is_widened = not is_entity and each.type is Scalar.F64 and value is not None
         found[each.variable] = float(value) if is_widened else value
     return found
@@ -84,7 +89,7 @@ def _united(
 
 
 def _identity(value: Any) -> Any:
-    return value["@id"] if isinstance(value, Mapping) else value
+    return (value.get("@type"), value["@id"]) if isinstance(value, Mapping) else value
 
 
 # --- aggregates ------------------------------------------------------------------------------------

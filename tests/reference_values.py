@@ -17,6 +17,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.logical_plan import EachBlock
 from omnigraph.query.record_params import RecordRows
+from reference_scalars import CalculationError
 from reference_search import cosine_distance, relevances, words_of
 
 Match: TypeAlias = Mapping[str, Any]
@@ -40,6 +41,8 @@ class Reader(Protocol):
 
     def value(self, expr: Expr, match: Match) -> Any: ...
 
+    def union_records(self, rank: Nearest | Bm25) -> Sequence[Mapping[str, Any]]: ...
+
 
 def evaluate(reader: Reader, expr: FieldRef | RecordsParam | Distance | Snippet | Nearest | Bm25, match: Match) -> Any:
     """The value of one of these expressions in one match."""
@@ -60,7 +63,13 @@ def evaluate(reader: Reader, expr: FieldRef | RecordsParam | Distance | Snippet 
 
 def elements(reader: Reader, block: EachBlock, row: Match) -> Iterator[dict[str, Any]]:
     """The bindings of an `each` in one row: every element and its place in the list."""
-    for place, element in enumerate(reader.value(block.value, row) or ()):
+    try:
+        found = reader.value(block.value, row) or ()
+    except CalculationError as error:
+        # A list that can't be calculated has one element, which is unknown.
+        yield {block.variable: error, block.position: error}
+        return
+    for place, element in enumerate(found):
         bound = _find_record(reader, block.type, element) if block.is_entity else element
         yield {block.variable: bound, block.position: place}
 
@@ -77,8 +86,6 @@ def _field(reader: Reader, expr: FieldRef, match: Match) -> Any:
         return None
     if isinstance(expr.operand.type, NodeRef | EdgeRef):
         record = _find_record(reader, expr.operand.type, owner)
-        if expr.name == "@type":
-            return record.get("@type", expr.operand.type.name)
         return record["@" + expr.name] if expr.name in ("id", "src", "dst") else record.get(expr.name)
     return owner[expr.name]
 
@@ -102,7 +109,10 @@ def _score(reader: Reader, expr: Nearest | Bm25, match: Match) -> float | None:
     if isinstance(expr, Nearest):
         vector = record.get(expr.prop.name)
         return None if vector is None else cosine_distance(vector, asked)
-    # The rarity of a word is counted over all records of the type.
+    # The rarity of a word is counted over all records of the type, or of all types of a union.
+    if "@type" in record:
+        every = {f"{other['@type']} {other['@id']}": other.get(expr.prop.name) for other in reader.union_records(expr)}
+        return relevances(every, asked).get(f"{record['@type']} {record['@id']}")
     for records in (*reader.graph.nodes.values(), *reader.graph.edges.values()):
         if any(other is record for other in records):
             texts = {other["@id"]: other.get(expr.prop.name) for other in records}

@@ -21,6 +21,8 @@ class Action(Enum):
     BRANCH_DELETE = "branch_delete"
     BRANCH_MERGE = "branch_merge"
     """Merge into a branch; the source needs the permission to read too."""
+    RESET = "reset"
+    """Return a branch to another state; that state needs the permission to read too."""
     INVOKE_QUERY = "invoke_query"
     """Run a stored query, which also needs the permission for what the query does."""
     MAINTAIN = "maintain"

@@ -54,6 +54,18 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
         lambda g: g.merge("review"),
         {(Action.READ, "review"), (Action.READ, "main"), (Action.BRANCH_MERGE, "main")},
     ),
+    "revert": (
+        lambda g: g.revert("01JC0000000000000000000000", branch="review"),
+        {(Action.READ, "review"), (Action.CHANGE, "review")},
+    ),
+    "cherry_pick": (
+        lambda g: g.cherry_pick("01JC0000000000000000000000", branch="review"),
+        {(Action.READ, "review"), (Action.CHANGE, "review")},
+    ),
+    "reset": (
+        lambda g: g.reset("review", to="main"),
+        {(Action.READ, "main"), (Action.READ, "review"), (Action.RESET, "review")},
+    ),
     "plan_schema": (lambda g: g.plan_schema(SCHEMA), {(Action.SCHEMA_APPLY, "main")}),
     "apply_schema": (lambda g: g.apply_schema(SCHEMA, branch="review"), {(Action.SCHEMA_APPLY, "review")}),
     "embed": (lambda g: g.embed("Person"), {(Action.CHANGE, "main")}),

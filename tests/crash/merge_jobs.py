@@ -22,3 +22,17 @@ def merge(uri: str) -> str:
 def look(uri: str) -> dict[str, object]:
     """Read-only: what main holds."""
     return {"main": contents(opened(uri, is_read_only=True))}
+
+
+def revert(uri: str, commit: str) -> str:
+    """Revert a commit, with faults."""
+    graph = opened(uri)
+    graph._session.store.runtime = armed()
+    return graph.revert(commit).outcome.value
+
+
+def reset(uri: str, commit: str) -> bool:
+    """Reset main, with faults; whether that needed a commit."""
+    graph = opened(uri)
+    graph._session.store.runtime = armed()
+    return graph.reset("main", to=commit).commit_id is not None

@@ -93,6 +93,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
         "docs/how-to/keep-a-graph-fast.md",
         "docs/how-to/load-data.md",
         "docs/how-to/review-and-merge.md",
+        "docs/how-to/undo.md",
         "docs/how-to/write-a-policy.md",
     ],
 )

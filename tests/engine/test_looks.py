@@ -15,8 +15,9 @@ from omnigraph.engine.algorithms.pagerank import compute_pagerank
 from omnigraph.engine.algorithms.shortest_paths import Direction, compute_hops, compute_weighted_distances
 from omnigraph.engine.algorithms.triangles import count_triangles
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.operators.join import build_product, join, match_keys
+from omnigraph.engine.operators.join import ComparedKeys, build_product, join, match_keys
 from omnigraph.engine.query_budget import Budget
+from omnigraph.query.expr import Op
 from omnigraph.storage.arrow_buffers import build_array
 
 PART, NODES, EDGES = 64, 16, 40 * 64
@@ -71,7 +72,8 @@ def test_a_product_and_a_join_look_for_every_column_that_they_make() -> None:
     crossing, joining = Looked(), Looked()
 
     build_product(left, right, crossing)
-    join(left, right, match_keys(build_array(numbers), build_array(numbers)), joining)
+    keys = ComparedKeys(build_array(numbers), Op.EQ, build_array(numbers))
+    join(left, right, match_keys([keys], None, (30, 30)), joining)
 
     assert crossing.looks >= 1 + 3
     assert joining.looks >= 1 + 3

@@ -302,6 +302,50 @@ def test_a_dropped_column_and_a_new_one_of_its_name_are_two(tmp_path: Path) -> N
     compare_lookups(graph)
 
 
+def test_an_update_of_a_row_that_this_handle_wrote_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = open_graph(tmp_path)
+    insert(graph, "a", "b")
+    insert(graph, "c")
+    update_age(graph, "a")
+    scans: list[object] = []
+    scan = LanceTable.iter_batches
+
+    def count_scan(table: LanceTable, *args: Any, **options: Any) -> Any:
+        scans.append(args)
+        return scan(table, *args, **options)
+
+    monkeypatch.setattr(LanceTable, "iter_batches", count_scan)
+    for name in ["a", "c", "b", "a", "a"]:
+        update_age(graph, name)
+    assert not scans
+
+    # Another handle reads the files, which it has not written, and finds the same.
+    update_age(og.open_graph(graph.uri), "b")
+    assert scans
+    ages = graph.query("query q() { match { $p: P } return { $p.name as name, $p.age as age } order { $p.name } }")
+    assert [(row["name"], row["age"]) for row in ages.rows()] == [("a", 4), ("b", 2), ("c", 1)]
+
+
+def update_age(graph: og.Graph, name: str) -> None:
+    increment = "query q($name: String) { update P set { age: coalesce(age, 0) + 1 } where name = $name }"
+    graph.mutate(increment, params={"name": name})
+
+
+def test_a_row_in_memory_has_no_value_of_a_dropped_column(tmp_path: Path) -> None:
+    graph = open_graph(tmp_path)
+    without = SCHEMA.replace("email: String? @unique", "")
+    graph.mutate('query q() { insert P { name: "a", email: "e", age: 1 } }')
+
+    graph.apply_schema(without, allow_drops=True)
+    graph.apply_schema(SCHEMA)
+    update_age(graph, "a")
+
+    rows = graph.query("query q() { match { $p: P } return { $p.age as age, $p.email as email } }").rows()
+    assert rows == [{"age": 2, "email": None}]
+
+
 def test_keys_of_files_that_are_gone_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_cache, "MAX_STALE_FILES", 4)
     graph = open_graph(tmp_path)

@@ -85,7 +85,10 @@ def test_a_function_like_no_other_gets_the_list_of_the_place() -> None:
 
     resolve_function(call("uppercase($p.a)"), CallContext.PREDICATE, findings)
 
-    assert findings.finalize()[0].help == "the functions as a predicate are `search`, `match_text` and `fuzzy`"
+    assert (
+        findings.finalize()[0].help
+        == "beside the scalar functions, those as a predicate are `search`, `match_text` and `fuzzy`"
+    )
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omnigraph.engine.merging.conflicts import Conflict
-    from omnigraph.ops.merge_result import MergeResult
+    from omnigraph.ops.merge_result import MergeResult, TableMerge
 
 EXIT_CONFLICTS = 3
 # Characters of a value in the table of conflicts; --json prints values in full.
@@ -179,30 +179,39 @@ def merge(  # noqa: PLR0913 - one argument per option
     if as_json:
         print_json({"uri": graph.uri, **result.to_json()})
     else:
-        print_text(_format_result(result))
+        print_text(_format_merge(result))
     return EXIT_CONFLICTS if result.conflict_total else 0
 
 
-def _format_result(result: "MergeResult") -> str:
-    if result.conflict_total:
-        return _format_conflicts(result)
+def _format_merge(result: "MergeResult") -> str:
     if result.outcome.value == "already_up_to_date":
         return f"{result.into} is up to date: it has all changes of {result.source}\n"
     verb = "would be" if result.is_dry_run else "is"
     forward = " (fast forward)" if result.outcome.value == "fast_forward" else ""
+    return format_result(result, f"{result.source} {verb} merged into {result.into}{forward}")
+
+
+def format_result(result: "MergeResult", what: str) -> str:
+    """Format the result of a merge, a revert or a cherry-pick: its conflicts, or `what` was done and to which rows."""
+    if result.conflict_total:
+        return _format_conflicts(result)
     commit = "" if result.commit_id is None else f", commit {result.commit_id}"
-    head = f"{result.source} {verb} merged into {result.into}{forward}{commit}\n"
+    body = format_table_results(result.tables) or "no row differs\n"
+    return f"{what}{commit}\n{body}{_format_restored(result)}"
+
+
+def format_table_results(tables: "Sequence[TableMerge]") -> str:
+    """Format what happens to each table; empty if there is none."""
     rows = [
         (
             table.table,
             table.how,
             *map(_format_number, (table.rows_before, table.rows_after, table.inserted, table.updated, table.deleted)),
         )
-        for table in result.tables
+        for table in tables
     ]
     numbers = ("rows before", "after", "inserted", "updated", "deleted")
-    body = format_table(("table", "how", *numbers), rows, right=numbers) if rows else "no row differs\n"
-    return head + body + _format_restored(result)
+    return format_table(("table", "how", *numbers), rows, right=numbers) if rows else ""
 
 
 def _format_restored(result: "MergeResult") -> str:

@@ -17,6 +17,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph changes people.omni --follow --format jsonl",
     ),
     "check": ("omnigraph check people.omni", "omnigraph check people.omni --quick --branch main"),
+    "cherry-pick": ("omnigraph cherry-pick 01KE0000000000000000000003 people.omni --branch review/ages",),
     "cleanup": (
         "omnigraph cleanup people.omni --keep 10",
         "omnigraph cleanup people.omni --older-than 7d --confirm",
@@ -69,6 +70,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph query friends --server https://graphs.example --graph people --query people.gq --param name=Ada",
     ),
     "repair": ("omnigraph repair people.omni", "omnigraph repair people.omni --confirm --as ada"),
+    "reset": ("omnigraph reset main people.omni --to main@2026-01-31T12:00:00Z --dry-run",),
+    "revert": (
+        "omnigraph revert 01KE0000000000000000000003 people.omni --dry-run",
+        "omnigraph revert 01KE0000000000000000000003 people.omni --strategy theirs --as ada",
+    ),
     "schema_apply": ("omnigraph schema apply people.omni --schema next.pg --as ada",),
     "schema_plan": (
         "omnigraph schema plan people.omni --schema next.pg",
@@ -98,11 +104,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 def format_examples(target: str) -> str | None:
     """Return the examples of the command at `package.module:function` as the end of its help, or None.
 
-    The function of a command that is no subcommand is called `command`, and its key is the module alone.
+    The function of a command that is no subcommand is called `command`, and its key is the module alone; of several in
+    one module each is called like its command.
     """
     module, _, function = target.rpartition(".")[2].partition(":")
     # `list_` is the function of `list`, which would hide the built-in.
-    lines = EXAMPLES.get(module if function == "command" else f"{module}_{function.removesuffix('_')}")
+    key = module if function == "command" else f"{module}_{function.removesuffix('_')}"
+    lines = EXAMPLES.get(key) or EXAMPLES.get(function.replace("_", "-"))
     if not lines:
         return None
     title = "Example:" if len(lines) == 1 else "Examples:"

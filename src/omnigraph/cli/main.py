@@ -49,6 +49,7 @@ _SYNONYMS = {
     "show": "commit show",
     "sql": "spark sql",
     "stats": "snapshot",
+    "undo": "revert",
     "status": "snapshot",
     "update": "mutate",
     "upsert": "load",
@@ -75,6 +76,9 @@ cli = LazyGroup(
         "check": LazyCommand("omnigraph.cli.check:command", "Verify a graph: manifests, files, rows, indexes."),
         "cleanup": LazyCommand(
             "omnigraph.cli.cleanup:command", "Remove data that no kept commit needs; preview by default."
+        ),
+        "cherry-pick": LazyCommand(
+            "omnigraph.cli.undo:cherry_pick", "Apply the changes of COMMIT to another branch, in a new commit."
         ),
         "clone": LazyCommand(
             "omnigraph.cli.clone:command", "Copy a graph with its branches and history to another location."
@@ -109,6 +113,10 @@ cli = LazyGroup(
         "recoveries": LazyCommand("omnigraph.cli.recoveries:command", "List the recoveries of crashed operations."),
         "repair": LazyCommand(
             "omnigraph.cli.repair:command", "Restore damaged tables to their newest readable versions."
+        ),
+        "reset": LazyCommand("omnigraph.cli.undo:reset", "Return BRANCH to another state, in a new commit."),
+        "revert": LazyCommand(
+            "omnigraph.cli.undo:revert", "Undo the changes of COMMIT, in a new commit; later changes stay."
         ),
         "schema": LazyCommand("omnigraph.cli.groups:schema", "Plan, apply and show schemas."),
         "serve": LazyCommand("omnigraph.cli.serve:command", "Serve graphs over HTTP."),

@@ -74,6 +74,8 @@ class CommitPlan:
     message: str | None = None
     merged_parent: str | None = None
     merged_from: MergedFrom | None = None
+    refers_to: str | None = None
+    """The commit that it reverts, picks or returns to."""
     adopted: Mapping[str, AdoptedTable] = field(default_factory=dict)
     """Versions of another branch, by their table key here; a move of such a table starts from that version."""
     idempotency_key: str | None = None

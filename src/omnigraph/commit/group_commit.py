@@ -29,7 +29,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAINTENANCE, Commit, Snapshot
 from omnigraph.commit.next_manifest import build_next_manifest
 from omnigraph.commit.rebase import find_changed_tables, rebase
-from omnigraph.commit.row_changes import RECENT_CHANGES
+from omnigraph.commit.row_changes import RECENT_CHANGES, find_change, is_overtaken
 from omnigraph.commit.sidecar import Lease
 from omnigraph.commit.version_builder import VersionBuilder
 from omnigraph.errors import CorruptError
@@ -230,11 +230,13 @@ class _GroupRound:
 
     def _move(self, write: PendingCommit, plan: CommitPlan, between: Sequence[Commit]) -> CommitPlan | None:
         """Move a plan onto the state so far, or run the write again there; None if it changes nothing there."""
+        may_run_again = write.replan is not None and plan.if_commit is None
         try:
-            if not plan.is_deferred:
+            # Whether a row that was written again has other values than before is not worth reading it twice.
+            if not plan.is_deferred and not (may_run_again and _is_overtaken(plan, between)):
                 return rebase(plan, self.state, between, self._handles)
         except ConflictError:
-            if write.replan is None or plan.if_commit is not None:
+            if not may_run_again:
                 raise
         assert write.replan is not None  # noqa: S101 - a deferred plan comes with it
         # Another handle has not seen the pins of writes that are not published yet.
@@ -406,6 +408,13 @@ def _is_contended(plan: CommitPlan, base: Head, newest: Head, between: Sequence[
     if plan.operation in MAINTENANCE:
         return False
     return bool(plan.used_tables & find_changed_tables(base.snapshot, newest.snapshot, between))
+
+
+def _is_overtaken(plan: CommitPlan, between: Sequence[Commit]) -> bool:
+    """Return whether commits are known to have written rows that a plan requires to be unchanged."""
+    known = {key: find_change(key, between) for key in plan.used_tables}
+    changes = [(requirement, known.get(requirement.table_key)) for requirement in plan.requirements]
+    return any(change is not None and is_overtaken(requirement, change) for requirement, change in changes)
 
 
 def _is_same_request(plan: CommitPlan, commit: Commit) -> bool:

@@ -70,7 +70,7 @@ class Commit(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     # `id` and `actor` also under the names that the older system uses, see docs/how-to/come-from-the-older-system.md.
     json_keys = (
         "id graph_commit_id=id parent merged_parent seq branch actor actor_id=actor at operation message "
-        "idempotency_key manifest_version schema_before schema_after digest changes purged?"
+        "idempotency_key manifest_version schema_before schema_after digest changes purged? refers_to?"
     )
 
     id: str
@@ -101,6 +101,8 @@ class Commit(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """
     purged: tuple[Purge, ...] = ()
     """The data that a schema change dropped permanently, from earlier states of the branch too."""
+    refers_to: str | None = None
+    """The commit that a revert undid, a cherry-pick applied, or a reset returned to; `operation` says which."""
     digest: str | None = None
     """SHA-256 over this row and the parent's digest, see `commit.digests`; None if an older release wrote it."""
 

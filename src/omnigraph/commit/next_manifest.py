@@ -59,6 +59,7 @@ def build_next_manifest(log: ManifestLog, plan: CommitPlan, applied: AppliedPlan
         affected_edges=plan.affected[1] if plan.affected else None,
         summary=plan.summary,
         purged=plan.purged,
+        refers_to=plan.refers_to,
     )
     commit = add_digest(commit, snapshot.commit, plan.schema or old.schema)
     hidden = {**old.dropped, **{key: pin for key, pin in dropped.items() if key not in purged}}

@@ -71,6 +71,13 @@ def is_unaffected(requirement: Requirement, change: RowChange) -> bool:
             return False
 
 
+def is_overtaken(requirement: Requirement, change: RowChange) -> bool:
+    """Return whether a change has written one of the rows that a requirement wants unchanged."""
+    if not isinstance(requirement, RowsUnchanged | SelectionUnchanged) or callable(requirement.ids):
+        return False
+    return len(requirement.ids) <= MAX_COMPARED_IDS and not _is_apart(requirement.ids, change)
+
+
 def _is_apart(keys: Keys, change: RowChange) -> bool:
     """Return whether none of the changed rows has one of the ids."""
     if callable(keys) or len(keys) > MAX_COMPARED_IDS:

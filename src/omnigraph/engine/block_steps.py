@@ -12,8 +12,14 @@ from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.operators.union_edges import convert_columns
 from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.output.block_values import fold_block
+from omnigraph.engine.output.distinct import encode_values, group_codes
+from omnigraph.engine.output.projection import normalize_zeros
 from omnigraph.engine.physical_plan import BindValue, BlockStep, LeftJoin, SemiJoin, Step, UnionJoin, Unnest
 from omnigraph.engine.scalar_eval import OverflowLog
+from omnigraph.engine.value_store import to_stored_type
+from omnigraph.query.expr import ExprType
+
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 class RunSteps(Protocol):
@@ -96,10 +102,24 @@ class BlockSteps:
         if any(step.conversions):
             converted = zip(parts, step.conversions, strict=True)
             parts = [convert_columns(part, conversions, self._context) for part, conversions in converted]
+        for variable, type_ in step.elements:
+            parts = self._merge_equal_elements(parts, variable, type_)
         matches = unite_matches(parts, step.variables, self._context.budget)
         joined = join_matches(bindings, seeds, matches, step.binds, self._context.budget, is_outer=False)
         self._context.budget.release(sum(map(bindings_nbytes, parts)))
         return joined
+
+    def _merge_equal_elements(self, parts: list[Bindings], variable: str, type_: ExprType) -> list[Bindings]:
+        """Return the matches with one index for all equal values of a variable: they are compared by their values."""
+        columns = [part.columns.get(variable, _NO_ROWS) for part in parts]
+        at = np.concatenate(columns).astype(np.int64, copy=False)
+        nbytes = 3 * at.nbytes
+        self._context.budget.claim(nbytes, f"comparing {len(at):,} elements of ${variable}")
+        values = self._context.values.take(variable, at, to_stored_type(type_))
+        groups = group_codes(encode_values(normalize_zeros(values)), self._context.budget.check)
+        merged = np.split(at[groups.first][groups.row_groups], np.cumsum([len(column) for column in columns])[:-1])
+        self._context.budget.release(nbytes)
+        return [part.with_column(variable, own) if part.size else part for part, own in zip(parts, merged, strict=True)]
 
     def _bind_value(self, step: BindValue, bindings: Bindings, run_steps: RunSteps) -> Bindings:
         seeds = build_seeds(bindings, (name for name, _ in step.shared))

@@ -1,28 +1,27 @@
 """Execute physical plans: steps run over one table of bindings, in chunks where it grows large."""
 
-from collections.abc import Mapping
-
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.block_steps import BlockSteps
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.candidates import CHUNK_ROWS, Candidates
-from omnigraph.engine.operators.chunking import CollectSink
+from omnigraph.engine.operators.chunking import CollectSink, empty_bindings
 from omnigraph.engine.operators.cycle_close import close_cycle
 from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, is_closed_by, orient
 from omnigraph.engine.operators.filter import BindingValues, to_mask
-from omnigraph.engine.operators.join import JoinMatches, build_product, join, match_keys, semi_join
+from omnigraph.engine.operators.join import build_product, join, semi_join
+from omnigraph.engine.operators.join_keys import match_join
+from omnigraph.engine.operators.join_matches import JoinMatches
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
 from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
 from omnigraph.engine.output.distinct import merge_equal_rows
 from omnigraph.engine.output.projection import Frame
-from omnigraph.engine.output.result_pipeline import ResultFrame, build_result, resolve_row_range
+from omnigraph.engine.output.result_pipeline import ResultFrame, build_result, resolve_count, resolve_row_range
 from omnigraph.engine.output.top_k_sink import TopKSink
 from omnigraph.engine.physical_plan import (
     Check,
@@ -42,13 +41,9 @@ from omnigraph.engine.physical_plan import (
     Step,
 )
 from omnigraph.engine.pipeline import Pipeline
-from omnigraph.engine.predicate_eval import as_shared, evaluate_over, find_shared_type
+from omnigraph.engine.predicate_eval import evaluate_over
 from omnigraph.engine.stage_rows import bind_rows, bind_union, evaluate_columns
-from omnigraph.query.expr import Expr, Identity, MetaColumn, Op, ShapedType
-from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import ReadQuery, UnionSource, list_sources
-from omnigraph.schema.types import ValueType
-from omnigraph.storage.arrow_buffers import build_array
 
 _SINGLE_ROW = Bindings({}, 1)
 
@@ -65,6 +60,9 @@ def execute(
         LimitError: There are more matches than 64 bits count.
         QueryError: A count or sum is too large for its type.
     """
+    if resolve_count(query.limit, "limit", context.inputs) == 0:
+        # No row is returned, so none is looked for; what types can tell is checked already.
+        return build_result(query, _select_variables(plan, empty_bindings(has_multiplicity=True)), context)
     rows = _solve_source(query, plan, context, chunk_rows)
     chunk_rows = _limit_chunk_rows(context, chunk_rows)
     _, row_limit = resolve_row_range(query, context.inputs)
@@ -80,7 +78,8 @@ def execute(
         if not plan.steps:
             # The sink owns what is added to it, and releases it.
             context.budget.claim(bindings_nbytes(rows), "the matches of the pattern")
-        Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity).run(plan.steps, rows)
+        if rows.size:
+            Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity).run(plan.steps, rows)
         matches = sink.finalize()
     finally:
         executor.close()
@@ -286,7 +285,8 @@ class _Executor:
 
     def _semi_join(self, step: Join, bindings: Bindings, other: Bindings, *, has_multiplicity: bool) -> Bindings | None:
         matches = self.match_join(step, bindings, has_multiplicity=has_multiplicity)
-        return semi_join(bindings, other, matches, has_multiplicity=has_multiplicity)
+        check = self.context.budget.check
+        return semi_join(bindings, other, matches, has_multiplicity=has_multiplicity, check=check)
 
     def match_join(self, step: Join, bindings: Bindings, *, has_multiplicity: bool) -> JoinMatches:
         """Return which rows of the two sides a join pairs."""
@@ -294,25 +294,9 @@ class _Executor:
         if self.last_match is not None and self.last_match[0] is step and self.last_match[1] is bindings:
             return self.last_match[2]
         other = self.solve_other_side(step, has_multiplicity=has_multiplicity)
-        types = dict(step.types)
-        # Ids of the same type are equal if the positions are, and positions need not be read from a table.
-        if step.op is Op.EQ and _is_same_row(step, types):
-            keys = _get_positions(step.left, bindings), _get_positions(step.right, other)
-        else:
-            keys = (
-                self._evaluate_keys(step.left, _get_value_type(step.right), bindings, types),
-                self._evaluate_keys(step.right, _get_value_type(step.left), other, types),
-            )
-        matches = match_keys(*keys, step.op, self.context.budget.check)
+        matches = match_join(step, bindings, other, self.context)
         self.last_match = (step, bindings, matches)
         return matches
-
-    def _evaluate_keys(self, expr: Expr, other: ValueType, bindings: Bindings, types: Mapping[str, str]) -> pa.Array:
-        values = BindingValues(bindings.columns, bindings.size, types, self.context)
-        keys = as_shared(evaluate_over(expr, values, self.context.inputs), _get_value_type(expr), other)
-        keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-        shared = find_shared_type(_get_value_type(expr), other)
-        return keys if keys.type == shared else keys.cast(shared)  # `as_shared` does not cast large strings
 
     def solve_other_side(self, step: Product | Join, *, has_multiplicity: bool) -> Bindings:
         """Return the matches of the other side of a product or join; they are solved once."""
@@ -357,22 +341,3 @@ class _Executor:
         if edge_access is None:
             edge_access = self._edge_access[id(link)] = EdgeAccess(link, self.context, self._solve_derived)
         return edge_access
-
-
-def _is_same_row(step: Join, types: Mapping[str, str]) -> bool:
-    match step.left, step.right:
-        case Identity(part=MetaColumn.ID) as left, Identity(part=MetaColumn.ID) as right:
-            return types[left.variable] == types[right.variable]
-        case _:
-            return False
-
-
-def _get_positions(expr: Expr, bindings: Bindings) -> pa.Array:
-    (variable,) = find_variables(expr)
-    return build_array(bindings.columns[variable].astype(np.int64, copy=False))
-
-
-def _get_value_type(expr: Expr) -> ValueType:
-    type_ = expr.type
-    assert not isinstance(type_, ShapedType)  # noqa: S101 - a join compares values
-    return type_

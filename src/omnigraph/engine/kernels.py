@@ -72,6 +72,12 @@ def search_sorted(ordered: Ints, values: Ints, side: str, check: Check) -> Ints:
     return points
 
 
+def expand_runs(begins: Ints, counts: Ints) -> Ints:
+    """Return the consecutive numbers of all runs: `counts[i]` of them from `begins[i]` on."""
+    ends = np.cumsum(counts)
+    return np.repeat(begins - ends + counts, counts) + np.arange(int(counts.sum()))
+
+
 def sort_values(values: Ints, check: Check) -> Ints:
     """Return the values in ascending order."""
     return np.sort(values) if len(values) <= MAX_KERNEL_ROWS else values[argsort_stable(values, check)]

@@ -21,8 +21,6 @@ VALUE_TYPE = "#value"
 # The column of a block's bindings with the number of the outer combination that a row belongs to. No variable can
 # have this name, because of the `#`.
 SEED = "#seed"
-# The type name of a variable that is bound to a value and not to a row of a table.
-VALUE_TYPE = "#value"
 # The direction of a hop when it is followed from its other end.
 REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
 
@@ -232,14 +230,65 @@ class Product:
     is_large: bool = False
 
 
+class Membership(Enum):
+    """How one value is a part of another one. The value is the word for it, after the larger one."""
+
+    ELEMENT = "contains"
+    PART = "has the part"
+    PREFIX = "starts_with"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinComparison:
+    """`left op right`: the left side reads the rows that a join starts from, the right side the others."""
+
+    left: Expr
+    op: Op
+    right: Expr
+
+    def swap(self) -> "JoinComparison":
+        """Return the same comparison with the sides swapped."""
+        return JoinComparison(self.right, self.op.mirrored, self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinMembership:
+    """A list with an element, or a text with a part or prefix; `is_whole_left` if the left side is the larger one."""
+
+    left: Expr
+    kind: Membership
+    right: Expr
+    is_whole_left: bool
+
+    def swap(self) -> "JoinMembership":
+        """Return the same condition with the sides swapped."""
+        return JoinMembership(self.right, self.kind, self.left, not self.is_whole_left)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAlternatives:
+    """Two or more comparisons for equality, of which one holds."""
+
+    terms: tuple[JoinComparison, ...]
+
+    def swap(self) -> "JoinAlternatives":
+        """Return the same condition with the sides swapped."""
+        return JoinAlternatives(tuple(term.swap() for term in self.terms))
+
+
+JoinCondition: TypeAlias = JoinComparison | JoinMembership | JoinAlternatives
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Pair every row with the matches of another part of the pattern for which a comparison of two values holds."""
+    """Pair every row with the matches of another part of the pattern for which conditions on two values hold.
+
+    Either one condition with alternatives; or any number of equalities, at most one membership, and at most two others,
+    of which the second is no `!=`.
+    """
 
     number: int
-    left: Expr
-    right: Expr
-    op: Op = Op.EQ
+    conditions: tuple[JoinCondition, ...]
     types: tuple[tuple[str, str], ...]
     steps: tuple["Step", ...]
     rows: float
@@ -297,6 +346,8 @@ class UnionJoin:
     fan_out: float = 1.0
     conversions: tuple[tuple["TypeConversion", ...], ...] = ()
     """Of each alternative, the variables whose type is a part of the one that they have outside."""
+    elements: tuple[tuple[str, ExprType], ...] = ()
+    """The variables that are bound to elements of lists, which are compared by their values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

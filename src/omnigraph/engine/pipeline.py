@@ -23,7 +23,7 @@ from omnigraph.engine.operators.chunking import (
 )
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import Closing, bindings_nbytes
-from omnigraph.engine.operators.join import JoinMatches
+from omnigraph.engine.operators.join_matches import JoinMatches
 from omnigraph.engine.physical_plan import (
     Close,
     Compact,
@@ -153,7 +153,7 @@ class Pipeline:
             case Product():
                 return accumulate_even(bindings.size, self._solve_other_side(step).size)
             case Join():
-                return np.cumsum(self._match_join(step, bindings).counts)
+                return np.cumsum(self._match_join(step, bindings).count_candidates())
             case _:
                 return _NO_ROW_SUMS
 
@@ -266,7 +266,7 @@ class Pipeline:
 
 def _swap_sides(step: Join) -> Join:
     """Return the same join with its sides swapped."""
-    return replace(step, left=step.right, op=step.op.mirrored, right=step.left)
+    return replace(step, conditions=tuple(condition.swap() for condition in step.conditions))
 
 
 def _is_costly(step: Step) -> bool:

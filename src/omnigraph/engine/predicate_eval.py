@@ -16,7 +16,7 @@ from omnigraph.engine.in_list_eval import is_in_items, is_in_list
 from omnigraph.engine.numeric_compare import compare_exactly, round_fractions
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.scalar_eval import OverflowLog, evaluate_case, evaluate_computed, evaluate_record
-from omnigraph.engine.value_store import read_records
+from omnigraph.engine.value_store import read_records, to_stored_type
 from omnigraph.engine.walk_values import build_walk_keys, measure_walks
 from omnigraph.query.expr import (
     Aggregate,
@@ -36,6 +36,7 @@ from omnigraph.query.expr import (
     Identity,
     In,
     IsNull,
+    Missing,
     Nearest,
     NodeRef,
     Not,
@@ -51,12 +52,14 @@ from omnigraph.query.expr import (
     Snippet,
     StartsWith,
     TextMatch,
+    United,
     ValueRef,
     WalkOf,
     Window,
 )
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
+from omnigraph.query.union_types import TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 from omnigraph.storage.columnar_sets import concat_chunks
@@ -110,6 +113,15 @@ class ValueSource(Protocol):
 
 
 @runtime_checkable
+class OverflowSource(Protocol):
+    """A source of values whose variables may be bound to values that were calculated."""
+
+    def log_overflow(self, variable: str, log: OverflowLog) -> None:
+        """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""
+        ...
+
+
+@runtime_checkable
 class EntitySource(Protocol):
     """A source of values whose variables are bound to rows: a whole node or edge is the position of its row."""
 
@@ -119,6 +131,10 @@ class EntitySource(Protocol):
 
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         """Return the values of a column at positions of a type's table; null where there is no position."""
+        ...
+
+    def unite_positions(self, type_name: str, union_name: str, at: Column) -> Column:
+        """Return positions of a type's table as positions of a union of types; null where there is none."""
         ...
 
 
@@ -186,7 +202,11 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return pa.scalar(inputs.resolve(expr), to_arrow_type(expr.type))
         case RecordsParam():
             return read_records(inputs.get_records(expr), expr.type)
-        case Prop() | Identity() | ValueRef():
+        case Prop() | Identity():
+            return values.read_column(expr)
+        case ValueRef():
+            if log is not None and isinstance(values, OverflowSource):
+                values.log_overflow(expr.variable, log)
             return values.read_column(expr)
         case IsNull():
             operand = _evaluate_operand(expr.operand, values, inputs, log)
@@ -204,11 +224,11 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             by_position = values.compare(expr)
             return _evaluate_comparison(expr, values, inputs, log) if by_position is None else by_position
         case In() | Contains() | StartsWith() | TextMatch():
-            return _evaluate_match(expr, values, inputs)
+            return _evaluate_match(expr, values, inputs, log)
         case Computed() | Case() | RecordExpr() | FieldRef():
             return _evaluate_composed(expr, values, inputs, log)
-        case Entity() if isinstance(values, EntitySource):
-            return values.read_positions(expr.variable)
+        case Entity() | United() | Missing():
+            return _evaluate_entity(expr, values, inputs, log)
         case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
             return values.read_result(expr)
         case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
@@ -217,16 +237,18 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
 
 
-def _evaluate_match(expr: In | Contains | StartsWith | TextMatch, values: ValueSource, inputs: QueryInputs) -> Operand:
+def _evaluate_match(
+    expr: In | Contains | StartsWith | TextMatch, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None
+) -> Operand:
     match expr:
         case In():
-            return _evaluate_in(expr, values, inputs)
+            return _evaluate_in(expr, values, inputs, log)
         case Contains():
             return _evaluate_text(
-                expr.text, expr.part, values, inputs, pc.match_substring, lambda text, part: part in text
+                expr.text, expr.part, values, inputs, pc.match_substring, lambda text, part: part in text, log
             )
         case StartsWith():
-            return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith)
+            return _evaluate_text(expr.text, expr.prefix, values, inputs, pc.starts_with, str.startswith, log)
         case TextMatch():
             return values.match_text(expr)
 
@@ -248,12 +270,30 @@ def _evaluate_composed(
             return _evaluate_field(expr, values, inputs, log)
 
 
+def _evaluate_entity(
+    expr: Entity | United | Missing, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None
+) -> Operand:
+    """Return the positions of a whole node or edge; null where there is none."""
+    if isinstance(expr, Missing):
+        return pa.scalar(None, to_stored_type(expr.type))
+    assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
+    if isinstance(expr, Entity):
+        return values.read_positions(expr.variable)
+    operand_type = expr.operand.type
+    assert isinstance(operand_type, NodeRef | EdgeRef)  # noqa: S101 - expressions check this when built
+    operand = _evaluate_operand(expr.operand, values, inputs, log)
+    at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+    return values.unite_positions(operand_type.name, expr.type.name, at)
+
+
 def _evaluate_field(expr: FieldRef, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
     owner = expr.operand.type
     if isinstance(owner, NodeRef | EdgeRef):
         assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
         operand = _evaluate_operand(expr.operand, values, inputs, log)
         at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+        if expr.name == TYPE_COLUMN and not is_union(owner.name):
+            return pc.if_else(pc.is_valid(at), pa.scalar(owner.name), pa.scalar(None, pa.utf8()))
         return values.read_property(owner.name, expr.name, at)
     record = _evaluate_operand(expr.operand, values, inputs, log)
     if isinstance(owner, WalkOf) and expr.name in (WALK_LENGTH, WALK_KEY):
@@ -325,17 +365,17 @@ def _evaluate_pairwise(function: Callable[..., bool], left: Column, right: Colum
     return pa.array([None if a is None or b is None else function(a, b) for a, b in pairs], pa.bool_())
 
 
-def _evaluate_in(expr: In, values: ValueSource, inputs: QueryInputs) -> Column:
-    element = evaluate_over(expr.element, values, inputs)
+def _evaluate_in(expr: In, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Column:
+    element = evaluate_over(expr.element, values, inputs, log)
     collection = expr.collection
     if isinstance(collection.type, ArrayOf):
         # Nodes and edges are positions here, and equal positions are the same row.
-        return is_in_list(element, evaluate_over(collection, values, inputs), pc.equal)
+        return is_in_list(element, evaluate_over(collection, values, inputs, log), pc.equal)
     type_ = _get_value_type(expr.element)
     assert isinstance(collection.type, ListOf)  # noqa: S101 - expressions check this when built
     if not isinstance(collection, Const | ParamRef):
         of_items = collection.type.element
-        lists = evaluate_over(collection, values, inputs)
+        lists = evaluate_over(collection, values, inputs, log)
         return is_in_list(element, lists, lambda item, other: _compare_operands(Op.EQ, item, type_, other, of_items))
     items = inputs.resolve(collection)
     if items is None:
@@ -351,12 +391,13 @@ def _evaluate_text(
     inputs: QueryInputs,
     vectorised: Callable[..., Column],
     single: Callable[[str, str], bool],
+    log: OverflowLog | None,
 ) -> Column:
-    column = evaluate_over(text, values, inputs)
+    column = evaluate_over(text, values, inputs, log)
     if isinstance(part, Const | ParamRef):
         pattern = inputs.resolve(part)
         if pattern is None:
             return pa.nulls(values.size, pa.bool_())
         return vectorised(column, pattern=pattern)
     # Arrow's kernels take a single pattern, so a pattern per row is compared in Python.
-    return _evaluate_pairwise(single, column, evaluate_over(part, values, inputs))
+    return _evaluate_pairwise(single, column, evaluate_over(part, values, inputs, log))

@@ -235,6 +235,11 @@ def _build_list(expr: Computed, columns: list[pa.Array]) -> pa.Array:
     return list_functions.build_lists(columns, to_stored_type(expr.type).value_type)
 
 
+def _widen_lists(expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    # Not checked: only whole numbers beyond 2^53 lose digits, where they become floats.
+    return columns[0].cast(to_stored_type(expr.type), safe=False)
+
+
 def _null_if_equal(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
     left, right = columns
     is_equal = pc.fill_null(pc.equal(left, right), False)
@@ -254,6 +259,7 @@ _OTHERS: dict[ScalarFunction, Callable[[Computed, list[pa.Array]], pa.Array]] = 
     _F.SECONDS_BETWEEN: lambda _expr, columns: time_functions.count_seconds(*columns),
     _F.SHIFT: _shift,
     _F.LIST: _build_list,
+    _F.WIDEN: _widen_lists,
     _F.ELEMENT: lambda _expr, columns: list_functions.take_element(*columns),
     _F.SIZE: lambda _expr, columns: list_functions.count_elements(columns[0]),
     _F.FIRST: lambda _expr, columns: list_functions.take_first(columns[0]),

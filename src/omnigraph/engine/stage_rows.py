@@ -12,7 +12,7 @@ from omnigraph.engine.output.projection import build_frame, normalize_zeros
 from omnigraph.engine.output.result_pipeline import ResultFrame
 from omnigraph.engine.value_store import NO_POSITION, to_stored_type
 from omnigraph.errors import QueryError
-from omnigraph.query.expr import Expr
+from omnigraph.query.expr import Const, EdgeRef, Expr, ExprType, Missing, NodeRef, United
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import ReadQuery, UnionSource
 from omnigraph.storage.arrow_buffers import fill_nulls
@@ -34,12 +34,21 @@ def evaluate_columns(result: ResultFrame, query: ReadQuery) -> list[pa.Array]:
     budget.claim(nbytes, f"the {result.size:,} rows of a stage")
     columns = []
     for column, each in zip(result.query.output, query.inputs, strict=True):
-        values = normalize_zeros(result.frame.evaluate_stored(column.value))
+        values = normalize_zeros(result.frame.evaluate_stored(_unite(column.value, each.type)))
         columns.append(_cast(values, to_stored_type(each.type), column.value))
         budget.check()
     # The values are claimed again by the store that keeps them.
     budget.release(nbytes)
     return columns
+
+
+def _unite(expr: Expr, type_: ExprType) -> Expr:
+    """Return a whole node or edge as one of the union of types that the column has in a union of reads."""
+    if expr.type == type_ or not isinstance(type_, NodeRef | EdgeRef):
+        return expr
+    if isinstance(expr, Const):
+        return Missing(type=type_, origin=expr.origin)
+    return United(operand=expr, type=type_, origin=expr.origin)
 
 
 def _cast(values: pa.Array, type_: pa.DataType, expr: Expr) -> pa.Array:

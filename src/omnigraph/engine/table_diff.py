@@ -25,12 +25,13 @@ from omnigraph.schema.catalog import UNASSIGNED
 from omnigraph.schema.identity import Aliases
 from omnigraph.storage.column_hashing import hash_rows
 from omnigraph.storage.columnar_sets import Mask, Positions, are_equal, concat_chunks, find_positions, to_mask
-from omnigraph.storage.lance_table import LanceTable, is_blob
+from omnigraph.storage.lance_table import ADDRESS, LanceTable, is_blob
 
 __all__ = [
     "COMPARED_ROWS",
     "TableDiff",
     "UpdatedRows",
+    "diff_rows",
     "diff_tables",
     "iter_diff_chunks",
     "iter_updated_rows",
@@ -79,6 +80,20 @@ def diff_tables(before: LanceTable, after: LanceTable, fills: Fills | None = Non
         return TableDiff(_NO_POSITIONS, _NO_POSITIONS, _NO_POSITIONS, _NO_POSITIONS)
     old, new = (concat_positions(ranges) for ranges in find_changed_ranges(before, after, fills))
     return _match_by_id(old, _read_ids(before, old), new, _read_ids(after, new))
+
+
+def diff_rows(before: LanceTable, after: LanceTable, ids: pa.Array) -> TableDiff:
+    """Return the diff of two versions limited to rows with these ids, which are looked up in both.
+
+    Rows that did not change are among the rewritten ones.
+    """
+    return _match_by_id(*_locate_rows(before, ids), *_locate_rows(after, ids))
+
+
+def _locate_rows(table: LanceTable, ids: pa.Array) -> tuple[Positions, pa.Array]:
+    rows = table.find_rows(ID, ids, [ID], with_address=True)
+    addresses = np.asarray(concat_chunks(rows.column(ADDRESS)), np.uint64)
+    return table.get_address_map().to_positions(addresses), concat_chunks(rows.column(ID))
 
 
 def iter_diff_chunks(

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from omnigraph.ops.entity_history import EntityHistory
     from omnigraph.ops.history import CommitPage
     from omnigraph.ops.merge_result import MergeResult, Strategy
+    from omnigraph.ops.reset import ResetResult
     from omnigraph.ops.revision import AcceptedSchema
     from omnigraph.ops.schema_apply import SchemaResult
+    from omnigraph.ops.undo import UndoCall
     from omnigraph.schema.migration_steps import MigrationPlan
 
 
@@ -242,6 +244,103 @@ class HistoryMethods:
         )
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.merge.merge(with_limits(self._session, limits, "merge"), call)
+
+    def revert(  # noqa: PLR0913 - all but the commit by name
+        self,
+        commit: str,
+        *,
+        branch: str = "main",
+        strategy: "Strategy | str | None" = None,
+        actor: str = "anonymous",
+        message: str | None = None,
+        dry_run: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
+    ) -> "MergeResult":
+        """Undo the changes of one commit on a branch, in a new commit; later changes stay.
+
+        A three-way merge whose base is the commit and whose other side is the state before it, so rows that were
+        changed again since are conflicts, and all arguments are those of `merge`. A merge commit is compared with its
+        first parent. Reverting a revert applies the changes again. The new commit names the reverted one in
+        `refers_to`. If nothing of the commit is left, the outcome is `already_up_to_date`, without a commit.
+
+        Raises:
+            MergeConflictsError: Later changes contradict it, or the result would break the schema.
+            CommitMissingError, CommitCollectedError: There is no such commit, or its data was collected.
+            BadArgumentError: It is the first commit, or there is no such strategy.
+            DataDroppedError: Data that it needs was dropped permanently.
+            ConflictError: Other writers interfered, as in `merge`.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
+        """
+        call = self._build_undo(commit, branch, strategy, actor, message, dry_run=dry_run)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return lazy_ops.undo.revert(with_limits(self._session, limits, "revert"), call)
+
+    def cherry_pick(  # noqa: PLR0913 - all but the commit by name
+        self,
+        commit: str,
+        *,
+        branch: str = "main",
+        strategy: "Strategy | str | None" = None,
+        actor: str = "anonymous",
+        message: str | None = None,
+        dry_run: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
+    ) -> "MergeResult":
+        """Apply the changes of one commit of any branch to a branch, in a new commit.
+
+        A three-way merge whose base is the parent of the commit and whose other side is the commit. Arguments, result
+        and errors are those of `revert`.
+        """
+        call = self._build_undo(commit, branch, strategy, actor, message, dry_run=dry_run)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        return lazy_ops.undo.cherry_pick(with_limits(self._session, limits, "cherry-pick"), call)
+
+    def _build_undo(
+        self,
+        commit: str,
+        branch: str,
+        strategy: "Strategy | str | None",
+        actor: str,
+        message: str | None,
+        *,
+        dry_run: bool,
+    ) -> "UndoCall":
+        return lazy_ops.undo.UndoCall(
+            commit=commit,
+            branch=branch,
+            strategy=None if strategy is None else parse_choice("strategy", lazy_ops.merge_result.Strategy, strategy),
+            actor=self._session.resolve_signer(actor),
+            message=message,
+            is_dry_run=dry_run,
+        )
+
+    def reset(
+        self,
+        branch: str,
+        *,
+        to: str,
+        actor: str = "anonymous",
+        message: str | None = None,
+        dry_run: bool = False,
+    ) -> "ResetResult":
+        """Give a branch the rows and the schema of another state, in a new commit whose parent is the old head.
+
+        `to` is a commit id, a tag, a branch or `branch@time`. No row is read or copied, and nothing is lost: the
+        commits in between stay in the history, and can be returned to in the same way.
+
+        Raises:
+            BranchMissingError, CommitMissingError, CommitCollectedError: There is no such state, or it was collected.
+            DataDroppedError: Data of that state was dropped permanently.
+            ConflictError: Another writer committed in the meantime.
+        """
+        call = lazy_ops.reset.ResetCall(
+            to=to, branch=branch, actor=self._session.resolve_signer(actor), message=message, is_dry_run=dry_run
+        )
+        return lazy_ops.reset.reset(self._session, call)
 
     def plan_schema(
         self, schema: str | Source, *, branch: str = "main", allow_data_loss: bool = False

@@ -42,9 +42,11 @@ if TYPE_CHECKING:
         optimize_table,
         recoveries,
         repair,
+        reset,
         revision,
         schema_apply,
         tag,
+        undo,
         verify,
     )
 
@@ -80,9 +82,11 @@ __all__ = [
     "optimize_table",
     "recoveries",
     "repair",
+    "reset",
     "revision",
     "schema_apply",
     "tag",
+    "undo",
     "verify",
 ]
 

@@ -216,9 +216,11 @@ class ExpressionParser:
             return _parse_late_not(self, left, text)
         is_compared = isinstance(left, PropertyRef | Variable | BareName | LiteralExpr | Arithmetic)
         if self.is_condition and is_compared and _is_word_operator(token) and not cursor.is_followed_by("("):
-            cursor.refuse(
-                token.span, f"unknown operator `{abbreviate(token.text)}`", _build_operator_hint(token.text, text)
-            )
+            hint = _build_operator_hint(token.text, text)
+            if isinstance(left, Variable) and cursor.peek(1).kind is TokenKind.VARIABLE:
+                hop = f"{text} {abbreviate(token.text)} {cursor.peek(1).text}"
+                hint = f"a hop is no condition: write `not {{ {hop} }}` or `exists {{ {hop} }}`"
+            cursor.refuse(token.span, f"unknown operator `{abbreviate(token.text)}`", hint)
         return left
 
     # --- arithmetic ----------------------------------------------------------------------------------
@@ -360,10 +362,9 @@ def _peek_arithmetic(cursor: Cursor) -> tuple[ArithmeticOp, int] | None:
 
 
 def _is_at_field(cursor: Cursor) -> bool:
-    """Return whether `.name` or `.@id` follows the operand directly: after a space, `.` starts something else."""
-    if not (cursor.is_at(".") and cursor.is_glued()):
-        return False
-    return cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE) or cursor.peek(1).text == "@"
+    """Return whether `.name` follows the operand directly: with a space before it, `.` starts something else."""
+    is_named = cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE) or cursor.peek(1).text == "@"
+    return cursor.is_at(".") and cursor.is_glued() and is_named
 
 
 def _parse_late_not(parser: ExpressionParser, left: Expr, text: str) -> Expr:

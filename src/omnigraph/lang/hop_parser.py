@@ -105,6 +105,8 @@ def parse_traversal(expressions: ExpressionParser, source: Variable) -> Traversa
     if cursor.peek().starts_line and cursor.is_followed_by(":", ".", "="):
         hint = f"a traversal is written `${abbreviate(source.name)} {shown} $other`"
         cursor.report_missing("missing the variable that the hop leads to", hint)
+    if cursor.is_at("|"):
+        cursor.refuse(cursor.peek().span, "unexpected `|` after an edge", _GROUP_HINT)
     target = parse_variable(cursor, "the variable that the hop leads to")
     hop = TraversalClause(
         source=source,

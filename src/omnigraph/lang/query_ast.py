@@ -165,7 +165,10 @@ class AllProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """`operand.name`: a field of a value that is no variable, or `operand.@id`; `$r.name` is a `PropertyRef`."""
+    """`operand.name`: a field of a record, or a property of a node, that is no variable; `$r.name` is a `PropertyRef`.
+
+    `operand.@id` and the like have `is_meta`, and the name without `@`.
+    """
 
     operand: "Expr"
     name: Name

@@ -1,12 +1,12 @@
 """Merge a branch into another by a three-way merge of rows and properties, in one commit with two parents."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
 from omnigraph.backoff import wait_for_retry
-from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move
+from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_log import Head
@@ -62,7 +62,7 @@ class MergeCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ManifestChange:
+class ManifestChange:
     """A merge without conflicts, as the change of the target's manifest to publish."""
 
     adopted: Mapping[str, AdoptedTable]
@@ -120,28 +120,44 @@ def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
     newest = source.head()
     # `head` may have replaced the log, if the name belongs to a new branch: read the log only now.
     theirs = Tip(source.log, newest)
+    return run_until_published(
+        target, lambda head: MergeAttempt(target, head, theirs, call).run(), source_id=theirs.commit.id
+    )
+
+
+def run_until_published(
+    target: Session, attempt: Callable[[Head], MergeResult], *, source_id: str | None = None
+) -> MergeResult:
+    """Run an attempt on the newest state of a branch, and again if another writer interfered.
+
+    `source_id` is the commit that is merged: that another writer merges it too is no reason to stop.
+    """
     for number in range(1, MAX_ATTEMPTS):
         head = target.head()
         try:
-            return _MergeAttempt(target, head, theirs, call).run()
+            return attempt(head)
         except ConflictError:
             # Ordinary writes are merged with; after a commit that changes what the merge means, the caller decides.
             commits = target.log.read_since(target.head(), head.snapshot.commit.seq)
-            if any(_is_blocking(commit, theirs.commit.id) for commit in commits):
+            if any(_is_blocking(commit, source_id) for commit in commits):
                 raise
-            wait_for_retry(session.runtime, number)
-    return _MergeAttempt(target, target.head(), theirs, call).run()
+            wait_for_retry(target.runtime, number)
+    return attempt(target.head())
 
 
-def _is_blocking(commit: Commit, source_id: str) -> bool:
+def _is_blocking(commit: Commit, source_id: str | None) -> bool:
     """Return whether a commit changes what the merge means, so that it must not be repeated automatically."""
     is_other_merge = commit.merged_parent is not None and commit.merged_parent != source_id
     is_overwrite = any("overwrite" in counts for counts in (commit.summary or {}).values())
     return is_other_merge or is_overwrite or commit.schema_after is not None
 
 
-class _MergeAttempt:
+class MergeAttempt:
     """An attempt to merge into one state of the target."""
+
+    operation = OPERATION
+    is_partial = False
+    """Whether only rows that `theirs` changed are compared, see `MergeInputs`."""
 
     def __init__(self, target: Session, head: Head, theirs: Tip, call: MergeCall) -> None:
         self.session = target
@@ -153,16 +169,20 @@ class _MergeAttempt:
 
     def run(self) -> MergeResult:
         """Merge and publish; with conflicts, return them."""
-        base_id = self.divergence.base_id
+        base_id = self.base_id
         if base_id == self.theirs.commit.id:
-            return self._build_result(MergeOutcome.ALREADY_UP_TO_DATE)
+            return self.build_result(MergeOutcome.ALREADY_UP_TO_DATE)
         if base_id == self.head.snapshot.commit.id:
             return self._fast_forward()
-        schema, criss_cross = self._merge_schemas()
+        return self.merge_states()
+
+    def merge_states(self) -> MergeResult:
+        """Merge the three states table by table and publish the result; with conflicts, return them."""
+        schema, criss_cross = self.merge_schemas()
         conflicts = Conflicts()
         if isinstance(schema, SchemaConflicts):
             conflicts.add(schema.conflicts[0].kind, schema.conflicts, len(schema.conflicts))
-            return self._build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
+            return self.build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
         inputs = self._build_inputs(schema, criss_cross)
         try:
             tables = merge_tables(inputs, conflicts)
@@ -173,11 +193,15 @@ class _MergeAttempt:
                 *branches, error.table_key, error.what, error.branch, error.commit_id
             ) from error
         if conflicts.total:
-            return self._build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
+            return self.build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
         change = self._plan_change(inputs, tables, schema.record)
+        if self.is_partial and change.is_empty:
+            # A merge records that it happened even then; a revert or a cherry-pick has nothing to record.
+            return self.build_result(MergeOutcome.ALREADY_UP_TO_DATE)
+        self.check_change(change)
         plan = CommitPlan(
             base=self.head,
-            operation=OPERATION,
+            operation=self.operation,
             actor=self.call.actor,
             requirements=self._build_requirements(change, inputs.ours.catalog),
         )
@@ -188,26 +212,22 @@ class _MergeAttempt:
         manifest = self.theirs.head.snapshot.manifest
         tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
         starts = self.session.open_tables(self.theirs.head.snapshot)
-        change = _build_manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
+        change = build_manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
         if change.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
             # The source's one commit is a fast-forward to this very state, so either commit serves as a later base.
             # With several commits, changes were made and reverted; other branches may have merged them in between, so
             # this merge must be recorded.
-            return self._build_result(MergeOutcome.ALREADY_UP_TO_DATE)
+            return self.build_result(MergeOutcome.ALREADY_UP_TO_DATE)
         head_id = self.head.snapshot.commit.id
         plan = CommitPlan(base=self.head, operation=OPERATION, actor=self.call.actor, if_commit=head_id)
         return self._publish(MergeOutcome.FAST_FORWARD, change, plan)
 
-    def _merge_schemas(self) -> tuple[SchemaAgreement | SchemaConflicts, CrissCrossBase | None]:
+    def merge_schemas(self) -> tuple[SchemaAgreement | SchemaConflicts, CrissCrossBase | None]:
         """Return the merged schema or its conflicts, and the criss-cross base if there are several bases."""
-        ours, theirs = self._build_view(self.head.snapshot), self._build_view(self.theirs.head.snapshot)
-
-        def agree(bases: tuple[View, BaseSchema]) -> SchemaAgreement | SchemaConflicts:
-            return agree_on_schema(bases, ours, theirs, self._names, self.session.runtime.ids.ulid)
-
+        agree = self.build_agreement
         base_ids = (self.divergence.base_id, *self.divergence.other_bases)
         if len(base_ids) == 1:
-            base = self._build_view(self.ancestry.read_state(base_ids[0]))
+            base = self.build_view(self.ancestry.read_state(base_ids[0]))
             return agree((base, BaseSchema.from_view(base))), None
         tips = [self.ancestry.open_tip(base_id) for base_id in base_ids]
         merge_base = self._build_merge_base(tips, MAX_CRISS_CROSS_DEPTH)
@@ -218,7 +238,23 @@ class _MergeAttempt:
             return agreement, merge_base
         return agreement, merge_base.map_views(agreement.renumber)
 
-    def _build_view(self, snapshot: Snapshot) -> View:
+    def build_agreement(self, bases: tuple[View, BaseSchema]) -> SchemaAgreement | SchemaConflicts:
+        """Merge the schemas of both sides, from a base and its schema."""
+        ours, theirs = self.build_view(self.head.snapshot), self.build_view(self.their_state)
+        return agree_on_schema(bases, ours, theirs, self._names, self.session.runtime.ids.ulid)
+
+    @property
+    def base_id(self) -> str:
+        """The commit that both sides are compared with; the first of several."""
+        return self.divergence.base_id
+
+    @property
+    def their_state(self) -> Snapshot:
+        """The state whose changes are applied."""
+        return self.theirs.head.snapshot
+
+    def build_view(self, snapshot: Snapshot) -> View:
+        """Return a state with its catalog."""
         return View(self.session.load_catalog(snapshot), self.session.open_tables(snapshot))
 
     def _build_merge_base(self, bases: Sequence[Tip], depth: int) -> MergeBase:
@@ -226,7 +262,7 @@ class _MergeAttempt:
 
         `depth` limits the recursion.
         """
-        merge_base: MergeBase = self._build_view(bases[0].snapshot)
+        merge_base: MergeBase = self.build_view(bases[0].snapshot)
         for number, tip in enumerate(bases[1:], start=1):
             common: dict[str, Tip] = {}
             try:
@@ -240,7 +276,7 @@ class _MergeAttempt:
                 deeper_tips = [common[commit_id] for commit_id in sorted(common, reverse=True)]
                 merge_base = CrissCrossBase(
                     merge_base,
-                    self._build_view(tip.snapshot),
+                    self.build_view(tip.snapshot),
                     self._build_merge_base(deeper_tips, depth - 1) if deeper_tips else None,
                 )
         return merge_base
@@ -258,17 +294,25 @@ class _MergeAttempt:
             ours=schema.ours,
             theirs=schema.theirs,
             names=self._names,
-            touched={
-                "ours": _find_written_paths(self.divergence.ours),
-                "theirs": _find_written_paths(self.divergence.theirs),
-            },
+            touched=self.find_written_paths(),
             catalog=schema.catalog,
             strategy=strategy,
             criss_cross=criss_cross,
+            is_partial=self.is_partial,
             watch=self.session.watch,
         )
 
-    def _plan_change(self, inputs: MergeInputs, tables: Sequence[MergedTable], schema: SchemaRecord) -> _ManifestChange:
+    def find_written_paths(self) -> Mapping[Side, Collection[str] | None]:
+        """Return for each side the locations of the tables whose rows it changed; None if any table may be."""
+        return {
+            "ours": find_written_paths(self.divergence.ours),
+            "theirs": find_written_paths(self.divergence.theirs),
+        }
+
+    def check_change(self, change: ManifestChange) -> None:
+        """Check whether the caller may publish this change. A merge was checked before it began."""
+
+    def _plan_change(self, inputs: MergeInputs, tables: Sequence[MergedTable], schema: SchemaRecord) -> ManifestChange:
         records = {side: inputs.get_view(side).snapshot.manifest.tables for side in ("ours", "theirs")}
         result_tables = {
             table.key: (
@@ -279,11 +323,11 @@ class _MergeAttempt:
         }
         starts = self.session.open_tables(build_merged_snapshot(inputs, tables))
         written = [table for table in tables if table.has_rows or table.columns is not None]
-        change = _build_manifest_change(self.head.snapshot.manifest, result_tables, schema, written, starts)
+        change = build_manifest_change(self.head.snapshot.manifest, result_tables, schema, written, starts)
         restored = {table.key: (table.pin.path, table.restored) for table in tables if table.restored}
         return replace(change, restored=restored)
 
-    def _build_requirements(self, change: _ManifestChange, catalog: Catalog) -> tuple[TableUnchanged, ...]:
+    def _build_requirements(self, change: ManifestChange, catalog: Catalog) -> tuple[TableUnchanged, ...]:
         """Require that the target's tables that the result depends on are unchanged at the commit.
 
         These are the changed tables, and for each edge type among them or at one of them also its own table and those
@@ -300,20 +344,25 @@ class _MergeAttempt:
         pins = self.head.snapshot.pins
         return tuple(TableUnchanged(table_key=key) for key in sorted(related) if key in pins)
 
-    def _publish(self, outcome: MergeOutcome, change: _ManifestChange, plan: CommitPlan) -> MergeResult:
-        tables = _build_table_results(self.head.snapshot.manifest, change)
+    def _publish(self, outcome: MergeOutcome, change: ManifestChange, plan: CommitPlan) -> MergeResult:
+        tables = build_table_results(self.head.snapshot.manifest, change)
         if self.call.is_dry_run:
-            return self._build_result(outcome, tables=tables, restored=change.restored)
+            return self.build_result(outcome, tables=tables, restored=change.restored)
         session, head = self.session, self.head
         # Adopting tables and renaming writes no file, so there is nothing to announce for recovery.
         armed: ArmedWrite | None = None
         new_files: tuple[str, ...] = ()
         if change.tables:
-            armed = arm(session.log, head, operation=OPERATION, actor=self.call.actor)
+            armed = arm(session.log, head, operation=self.operation, actor=self.call.actor)
             change, new_files = self._reshape_tables(change, armed)
         pins = change.starts.snapshot.pins
         writes = [_build_write(table, pins[table.key]) for table in change.tables if table.has_rows]
-        moves = self._stage(change.starts, writes, armed, new_files)
+        try:
+            moves = stage_writes(session, change.starts, writes, armed)
+        except BaseException:
+            # `stage_writes` has removed its own files; nothing is visible yet, so the others can be removed as well.
+            abandon(session.log, None, new_files)
+            raise
         plan = replace(
             plan,
             message=self.call.message,
@@ -323,17 +372,23 @@ class _MergeAttempt:
             renamed_tables=change.renamed,
             dropped_tables=change.dropped,
             schema=change.schema,
-            merged_parent=self.theirs.commit.id,
-            merged_from=self.ancestry.build_merged_from(),
-            # Read by `_find_written_paths` of later merges.
+            # Read by `find_written_paths` of later merges.
             summary={path: {"restored": count} for path, count in change.restored.values()} or None,
-            epoch=self.theirs.head.snapshot.manifest.gc_horizon.epoch,
             watch=session.watch,
         )
-        done = publish(session.log, session.handles, plan, armed)
-        return self._build_result(outcome, commit_id=done.commit.id, tables=tables, restored=change.restored)
+        done = publish(session.log, session.handles, self.link_commits(plan), armed)
+        return self.build_result(outcome, commit_id=done.commit.id, tables=tables, restored=change.restored)
 
-    def _reshape_tables(self, change: _ManifestChange, armed: ArmedWrite) -> tuple[_ManifestChange, tuple[str, ...]]:
+    def link_commits(self, plan: CommitPlan) -> CommitPlan:
+        """Return the plan with the references of the new commit to others."""
+        return replace(
+            plan,
+            merged_parent=self.theirs.commit.id,
+            merged_from=self.ancestry.build_merged_from(),
+            epoch=self.their_state.manifest.gc_horizon.epoch,
+        )
+
+    def _reshape_tables(self, change: ManifestChange, armed: ArmedWrite) -> tuple[ManifestChange, tuple[str, ...]]:
         """Return the change with table versions that have the merged columns, and the files of these versions."""
         handles, snapshot = self.session.handles, change.starts.snapshot
         adopted = dict(change.adopted)
@@ -353,7 +408,12 @@ class _MergeAttempt:
                     version, files = reshape(handles, staged)
                     record_files(files)
                     pins[key] = replace(pins[key], version=version, branch=self.session.log.branch)
-                    record = adopted[key].record if key in adopted else self._build_record(table)
+                    if key in adopted:
+                        record = adopted[key].record
+                    else:
+                        record = _build_table_record(
+                            self.head.snapshot.manifest.tables[table.pin.table_key], table.type
+                        )
                     adopted[key] = AdoptedTable(record=record, pin=pins[key])
         except BaseException as error:
             # Also on an interrupt: nothing is visible yet, so all files can be removed.
@@ -363,21 +423,7 @@ class _MergeAttempt:
         starts = self.session.open_tables(replace(snapshot, manifest=manifest))
         return replace(change, adopted=adopted, starts=starts), tuple(new_files)
 
-    def _build_record(self, table: MergedTable) -> TableRecord:
-        """Return the table record of a table that the target has."""
-        return _build_table_record(self.head.snapshot.manifest.tables[table.pin.table_key], table.type)
-
-    def _stage(
-        self, starts: SnapshotTables, writes: Sequence[TableWrite], armed: ArmedWrite | None, new_files: Sequence[str]
-    ) -> tuple[Move, ...]:
-        try:
-            return stage_writes(self.session, starts, writes, armed)
-        except BaseException:
-            # As above; `stage_writes` has removed its own files.
-            abandon(self.session.log, None, new_files)
-            raise
-
-    def _build_result(
+    def build_result(
         self,
         outcome: MergeOutcome,
         *,
@@ -386,13 +432,14 @@ class _MergeAttempt:
         restored: Mapping[str, tuple[str, int]] | None = None,
         conflicts: Conflicts | None = None,
     ) -> MergeResult:
+        """Return the result of this attempt."""
         reported = conflicts or Conflicts()
         return MergeResult(
             outcome=outcome,
             source=self.call.source,
             into=self.call.into,
-            source_commit=self.theirs.commit.id,
-            base_commit=self.divergence.base_id,
+            source_commit=self.their_state.commit.id,
+            base_commit=self.base_id,
             commit_id=commit_id,
             is_dry_run=self.call.is_dry_run,
             tables=tables,
@@ -408,7 +455,7 @@ def _find_bases(ancestry: Ancestry) -> dict[str, Tip]:
     return {commit_id: ancestry.open_tip(commit_id) for commit_id in (divergence.base_id, *divergence.other_bases)}
 
 
-def _find_written_paths(commits: Collection[Commit] | None) -> frozenset[str] | None:
+def find_written_paths(commits: Collection[Commit] | None) -> frozenset[str] | None:
     """Return the locations of the tables that these commits changed; None if any table may have changed.
 
     A merge that restored edges may have left their table at its version. Compared with the merged branch, which had
@@ -427,19 +474,19 @@ def _build_table_record(record: TableRecord, type_: AnyType) -> TableRecord:
     return structs.replace(record, table_key=type_.table_key, identity=type_.identity)
 
 
-def _build_manifest_change(
+def build_manifest_change(
     ours: Manifest,
     result_tables: Mapping[str, tuple[TableRecord, Pin]],
     schema: SchemaRecord,
     tables: Sequence[MergedTable],
     starts: SnapshotTables,
-) -> _ManifestChange:
+) -> ManifestChange:
     """Return the change that turns the target's tables into the merged ones; a table is identified by its location."""
     keys = {pin.path: key for key, pin in ours.pins.items()}
     renamed = {
         keys[pin.path]: key for key, (_, pin) in result_tables.items() if pin.path in keys and keys[pin.path] != key
     }
-    return _ManifestChange(
+    return ManifestChange(
         adopted={
             key: AdoptedTable(record=record, pin=pin)
             for key, (record, pin) in result_tables.items()
@@ -464,7 +511,7 @@ def _build_write(table: MergedTable, start: Pin) -> TableWrite:
     return TableWrite(table_key=table.key, upsert=stream)
 
 
-def _build_table_results(ours: Manifest, change: _ManifestChange) -> tuple[TableMerge, ...]:
+def build_table_results(ours: Manifest, change: ManifestChange) -> tuple[TableMerge, ...]:
     """Return the result of each table that changes, by table key."""
     before = {change.renamed.get(key, key): pin.rows for key, pin in ours.pins.items()}
     results = [

@@ -39,17 +39,13 @@ from omnigraph.ops.answer_match import MatchAnswerer
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.evaluation_cost import EvaluationCost
 from omnigraph.ops.retry import rerun_on_conflict
-from omnigraph.ops.select_query import choose_query
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
 from omnigraph.policy import Action
-from omnigraph.query.bind import bind_query
 from omnigraph.query.expr import Expr
 from omnigraph.query.logical_plan import iter_predicates
 from omnigraph.query.mutation_plan import Delete, DriveMatch, InsertEdge, InsertNode, MutationQuery, Update
 from omnigraph.query.params import check_params
-from omnigraph.query.rules import rewrite
-from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
@@ -120,7 +116,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     session.allow(Action.CHANGE, signed=call.actor)
     session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
-    chosen = choose_query(call.source, call.name)
+    chosen = session.prepared.get_or_choose(call.source, call.name)
     if isinstance(chosen.body, Read | Union):
         raise QueryError.not_a_mutation(chosen.name.text)
     # The number of rows that a condition selects reveals stored values, so that only a plain insert needs no `read`.
@@ -254,7 +250,9 @@ class _Mutation:
         session, call = self.session, self.call
         snapshot = head.snapshot
         catalog = session.load_catalog(snapshot)
-        query = _bind_mutation(self.chosen, catalog, call.source)
+        schema_id = snapshot.manifest.schema.id
+        query = session.prepared.get_or_bind(self.chosen, call.source, call.name, schema_id, catalog)
+        assert isinstance(query, MutationQuery)  # noqa: S101 - the tree is a mutation
         inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), self.now)
         check_search_arguments(_list_searches(query), inputs)
         check_if_commit(call.if_commit, session.log.iter_history(head))
@@ -308,13 +306,6 @@ def _list_searches(query: MutationQuery) -> list[Expr]:
         elif isinstance(statement, DriveMatch):
             exprs += [*statement.read.results, *iter_predicates(statement.read.pattern)]
     return exprs
-
-
-def _bind_mutation(chosen: Query, catalog: Catalog, source: Source) -> MutationQuery:
-    bound = bind_query(chosen, catalog).require(source)
-    planned = None if bound is None else rewrite(bound)
-    assert isinstance(planned, MutationQuery)  # noqa: S101 - `require` has raised for errors, and the tree is a mutation
-    return planned
 
 
 def build_write(table: PendingTable) -> TableWrite:

@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import SchemaRecord
 from omnigraph.errors import LimitError
+from omnigraph.lang.query_ast import Query
 from omnigraph.lang.source import Source
 from omnigraph.lru_cache import LruCache
 from omnigraph.ops.select_query import choose_query
@@ -46,6 +47,7 @@ class QueryCache:
     def __init__(self, max_characters: int) -> None:
         self._max_characters = max_characters
         self._bound: LruCache[_Key, BoundQuery] = LruCache(MAX_TEXT_BYTES)
+        self._chosen: LruCache[tuple[str, str | None], Query] = LruCache(MAX_TEXT_BYTES)
 
     def get_or_prepare(self, source: Source, name: str | None, schema_id: str, catalog: Catalog) -> BoundQuery:
         """Return the query of that name, or the only one of a text, ready to be planned.
@@ -63,14 +65,50 @@ class QueryCache:
         if len(source.text) > self._max_characters:
             raise LimitError.text_too_large(source.name, self._max_characters)
         prepared = prepare(source, name, catalog)
-        # The least size of an entry limits the number of entries.
-        self._bound.put(key, prepared, max(len(source.text), MAX_TEXT_BYTES // MAX_QUERIES))
+        self._bound.put(key, prepared, _measure_text(source))
         return prepared
+
+    def get_or_choose(self, source: Source, name: str | None) -> Query:
+        """Return the syntax tree of the query of that name, or of the only one, whatever the length of the text.
+
+        Raises:
+            SourceError, MissingError, BadArgumentError: As for `get_or_prepare`.
+        """
+        key = (source.text, name)
+        chosen = self._chosen.get(key)
+        if chosen is None:
+            chosen = choose_query(source, name)
+            self._chosen.put(key, chosen, _measure_text(source))
+        return chosen
+
+    def get_or_bind(
+        self, chosen: Query, source: Source, name: str | None, schema_id: str, catalog: Catalog
+    ) -> BoundQuery:
+        """Return a query that `get_or_choose` has returned, bound and rewritten.
+
+        Raises:
+            SourceError: It has mistakes.
+        """
+        key = (source.text, name, schema_id)
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = bind_chosen(chosen, source, catalog)
+            self._bound.put(key, bound, _measure_text(source))
+        return bound
+
+
+def _measure_text(source: Source) -> int:
+    # The least size of an entry limits the number of entries.
+    return max(len(source.text), MAX_TEXT_BYTES // MAX_QUERIES)
 
 
 def prepare(source: Source, name: str | None, catalog: Catalog) -> BoundQuery:
     """Parse, bind and rewrite a query without a cache; raises what `QueryCache.get_or_prepare` raises."""
-    chosen = choose_query(source, name)
+    return bind_chosen(choose_query(source, name), source, catalog)
+
+
+def bind_chosen(chosen: Query, source: Source, catalog: Catalog) -> BoundQuery:
+    """Bind and rewrite a query of a text."""
     bound = bind_query(chosen, catalog).require(source)
     assert bound is not None  # noqa: S101 - `require` raises if binding failed
     return rewrite(bound)

@@ -13,10 +13,12 @@ from omnigraph.query.expr import (
     AggregateFunction,
     Bm25,
     Const,
+    EdgeRef,
     Entity,
     Expr,
     Input,
     Nearest,
+    NodeRef,
     Now,
     ParamRef,
     ShapedType,
@@ -130,7 +132,10 @@ class AggregateBinder:
         else:
             name = f"{fold.value}(distinct …)" if call.distinct else fold.value
             message = f"`{name}` needs {needed}, but `{print_expr(node)}` is {argument.type}"
-            self.findings.add_error("T8", node.span, message)
+            help_ = None
+            if isinstance(argument.type, NodeRef | EdgeRef):
+                help_ = f"name it in a stage before: `with {{ {print_expr(node)} as x }}`"
+            self.findings.add_error("T8", node.span, message, help_)
         return None
 
     @staticmethod
@@ -214,7 +219,7 @@ class AggregateBinder:
 
     def _bind_partition(self, node: ast.Expr) -> Expr | None:
         value = self.bind(node, CallContext.AGGREGATE)
-        if value is None or isinstance(value, Entity):
+        if value is None or isinstance(value.type, NodeRef | EdgeRef):
             return value
         if isinstance(value.type, ShapedType) or not is_scalar(value.type):
             message = f"`{print_expr(node)}` is {value.type}, which can't be compared, so it can't be used in `per`"

@@ -24,8 +24,7 @@ from omnigraph.query.expr import (
     is_whole,
 )
 from omnigraph.query.functions import CallContext, Function, resolve_function
-from omnigraph.query.scope import NameResolver, ReadNameResolver
-from omnigraph.query.union_types import EdgeUnion, NodeUnion, list_members
+from omnigraph.query.scope import NameResolver, ReadNameResolver, ValueVariable
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
@@ -75,8 +74,16 @@ class CallBinder:
         first, second = call.arguments
         if not isinstance(second, ast.LiteralExpr | ast.Variable):
             return True
+        if isinstance(second, ast.Variable) and self._is_vector_variable(second):
+            return True
         # A vector of a record or list is compared, not searched for.
         return not isinstance(first, ast.Variable | ast.PropertyRef | ast.BareName | ast.LiteralExpr)
+
+    def _is_vector_variable(self, node: ast.Variable) -> bool:
+        """Return whether a variable is a vector of the row: a column of an earlier stage."""
+        scope = self.names.scope if isinstance(self.names, ReadNameResolver) else None
+        type_ = None if scope is None else scope.find(node.name)
+        return isinstance(type_, ValueVariable) and isinstance(type_.type, VectorOf)
 
     def _bind_distance(self, call: ast.Call, function: Function, bind: ArgumentBinder) -> Distance | None:
         # Both are bound before the first error returns, so that each reports its own.
@@ -106,11 +113,9 @@ class CallBinder:
         if function.name == "bm25":
             prop = self._bind_string_property(first, function)
             query = self._bind_string_input(second, function)
-            if prop is not None and self._is_of_union(prop, first, function):
-                return None
             return None if prop is None or query is None else Bm25(prop=prop, query=query, origin=call.span)
         prop = self._bind_property(first, function, "a Vector property")
-        if prop is None or self._is_of_union(prop, first, function):
+        if prop is None:
             return None
         if not isinstance(prop.type, VectorOf):
             message = f"`nearest` needs a Vector property first, but `{print_expr(first)}` is {prop.type}"
@@ -118,17 +123,6 @@ class CallBinder:
             return None
         query = self._bind_vector_input(second, function, prop.type)
         return None if query is None else Nearest(prop=prop, query=query, origin=call.span)
-
-    def _is_of_union(self, prop: Prop, node: ast.Expr, function: Function) -> bool:
-        """Report a rank of rows of several types: their scores depend on the rows of a type, and don't compare."""
-        scope = self.names.scope if isinstance(self.names, ReadNameResolver) else None
-        type_ = None if scope is None else scope.find(prop.variable)
-        if not isinstance(type_, NodeUnion | EdgeUnion):
-            return False
-        message = f"`{function.name}` ranks the rows of one type, but `${prop.variable}` is of `{type_}`"
-        help_ = f"bind the variable to one type: `${prop.variable}: {list_members(type_.name)[0]}`"
-        self.findings.add_error(function.misused_code, node.span, message, help_)
-        return True
 
     def _bind_rrf(self, call: ast.Call, function: Function) -> Rrf | None:
         first = self._bind_fused_rank(call.arguments[0], function)

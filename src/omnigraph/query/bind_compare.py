@@ -30,7 +30,14 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.numeric_narrowing import find_exact, narrow
-from omnigraph.query.union_types import ID_COLUMN, TYPE_COLUMN, build_meta_value, is_union, list_members
+from omnigraph.query.union_types import (
+    ID_COLUMN,
+    TYPE_COLUMN,
+    build_meta_value,
+    is_union,
+    list_identity_fields,
+    list_members,
+)
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf, are_comparable, is_numeric, is_text
 from omnigraph.schema.values import InvalidValue, describe_type
@@ -155,7 +162,7 @@ def bind_scalar_compare(
         return _compare_with_literal(op.mirrored, right.value, left.value, (right, left), origin, reporter)
     if isinstance(right.value, LITERALS):
         return _compare_with_literal(op, left.value, right.value, (left, right), origin, reporter)
-    if isinstance(left.value, Entity) or isinstance(right.value, Entity):
+    if isinstance(left.value.type, NodeRef | EdgeRef) or isinstance(right.value.type, NodeRef | EdgeRef):
         return _compare_entities(op, left, right, origin, reporter)
     if not _is_comparable(left.value.type, right.value.type):
         return _refuse(left, right, reporter)
@@ -223,11 +230,11 @@ def _compare_entities(
 ) -> Predicate | None:
     first, second = left.value, right.value
     # Nodes have an identity but no order: `=` and `!=` compare their ids.
-    if not isinstance(first, Entity) or not isinstance(second, Entity):
+    if isinstance(first, LITERALS) or isinstance(second, LITERALS) or op not in (Op.EQ, Op.NE):
         return _refuse(left, right, reporter)
-    if not isinstance(first.type, NodeRef) or op not in (Op.EQ, Op.NE):
+    if not isinstance(first.type, NodeRef) or not isinstance(second.type, NodeRef):
         return _refuse(left, right, reporter)
-    if first.type != second.type:
+    if first.type != second.type or not (isinstance(first, Entity) and isinstance(second, Entity)):
         common = set(list_members(first.type.name)) & set(list_members(second.type.name))
         return _compare_unions(op, first, second, origin) if common else _refuse(left, right, reporter)
     return Compare(
@@ -238,16 +245,22 @@ def _compare_entities(
     )
 
 
-def _compare_unions(op: Op, first: Entity, second: Entity, origin: Span) -> Predicate:
-    """Compare nodes of different types, of which at least one is a union, by type and id."""
-    sides = [_list_identity_values(entity) for entity in (first, second)]
+def _compare_unions(op: Op, first: Expr, second: Expr, origin: Span) -> Predicate:
+    """Compare nodes of different types, or nodes that are no variables, by type and id."""
+    sides = [_list_identity_values(node) for node in (first, second)]
+    if first.type == second.type and not is_union(str(first.type)):
+        (_, left), (_, right) = sides
+        return Compare(op=op, left=left, right=right, origin=origin)
     terms = tuple(Compare(op=op, left=a, right=b, origin=origin) for a, b in zip(*sides, strict=True))
     # Unequal nodes differ in their type or in their id.
     return And(terms=terms, origin=origin) if op is Op.EQ else Or(terms=terms, origin=origin)
 
 
-def _list_identity_values(entity: Entity) -> tuple[Expr, Expr]:
+def _list_identity_values(entity: Expr) -> tuple[Expr, Expr]:
     """Return the type and the id of a node as values."""
+    if not isinstance(entity, Entity):
+        type_value, id_value = list_identity_fields(entity)
+        return type_value, id_value
     if is_union(entity.type.name):
         return (
             build_meta_value(entity.variable, TYPE_COLUMN, entity.origin),
@@ -413,8 +426,8 @@ def _build_help(side: Operand, other: ExprType | None) -> str | None:
             return "vectors are compared by distance: order by `nearest(vector, query)`"
         case Scalar.BLOB:
             return "a Blob has no order and no equality: test it with `is null`"
-        case Scalar.DATE if other is Scalar.DATETIME:
-            return "a Date is a day and a DateTime an instant: they can't be compared"
+        case Scalar.DATETIME if other is Scalar.DATE:
+            return f"a Date is a day and a DateTime an instant: compare the day, `date({side.text})`"
         case _:
             return None
 
@@ -429,7 +442,9 @@ def _build_moment_help(text: str) -> str:
 def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | None:
     match literal, other:
         case lit.StringLiteral(), Scalar.DATE:
-            return f'write `date("{clip_text(literal.value)}")`'
+            # Only a literal that is accepted is a way out.
+            day = coerce_literal(Scalar.DATE, lit.DateLiteral(literal.value, literal.span))
+            return f'write `date("{literal.value}")`' if isinstance(day, Const) else _LITERAL_FORMS[lit.DateLiteral]
         case lit.StringLiteral(), Scalar.DATETIME:
             return _build_moment_help(literal.value)
         case lit.StringLiteral(), Scalar() if other.is_numeric and _NUMBER.fullmatch(literal.value):
@@ -438,7 +453,9 @@ def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | N
             return "write `true` or `false`"
         case ((lit.IntLiteral() | lit.FloatLiteral()), (Scalar.STRING | EnumOf())):
             return f'write `"{literal.value}"`, with quotes'
-        case (lit.DateLiteral(), Scalar.DATETIME) | (lit.DateTimeLiteral(), Scalar.DATE):
-            return "a Date is a day and a DateTime an instant: they can't be compared"
+        case lit.DateLiteral(), Scalar.DATETIME:
+            return f"a Date is a day and a DateTime an instant: {_build_moment_help(literal.text)}"
+        case lit.DateTimeLiteral(), Scalar.DATE:
+            return 'a Date is a day and a DateTime an instant: write `date("YYYY-MM-DD")`'
         case _:
             return None

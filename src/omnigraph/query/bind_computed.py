@@ -10,7 +10,20 @@ from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import ArrayOf, Case, Computed, Const, EdgeRef, Expr, ExprType, NodeRef, ParamRef, ShapedType
+from omnigraph.query.expr import (
+    ArrayOf,
+    Case,
+    Computed,
+    Const,
+    EdgeRef,
+    Expr,
+    ExprType,
+    Missing,
+    NodeRef,
+    ParamRef,
+    ShapedType,
+    United,
+)
 from omnigraph.query.scalar_functions import (
     DURATION_UNITS,
     FIXED_KINDS,
@@ -24,6 +37,7 @@ from omnigraph.query.scalar_functions import (
     unify,
     widen,
 )
+from omnigraph.query.union_types import unite_types
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.regex import find_pattern_problem
 from omnigraph.schema.types import ListOf, Scalar, ValueType, is_numeric
@@ -37,6 +51,8 @@ _OPERATORS = {
 }
 # These take lists of nodes, edges, records and lists too; a sorted or unique list needs values that compare.
 _ARRAY_CALLS = frozenset({ScalarFunction.SIZE, ScalarFunction.FIRST, ScalarFunction.LAST, ScalarFunction.SLICE})
+# These choose among whole nodes and edges too, which have no order but an identity.
+_ENTITY_CALLS = frozenset({ScalarFunction.COALESCE, ScalarFunction.NULLIF})
 _MOMENTS = (Scalar.DATE, Scalar.DATETIME)
 
 
@@ -140,17 +156,17 @@ class ComputedBinder:
         nodes = [branch.value for branch in node.branches]
         if node.otherwise is not None:
             nodes.append(node.otherwise)
-        values = self._bind_all(nodes)
-        if values is None or not node.branches:
+        # All are bound before the first failure returns, so that each reports its errors.
+        values = [self.bind(value) for value in nodes]
+        if not node.branches:
             return None
-        agreed = self._agree(values, nodes, "the branches of a `case`")
+        agreed = self._choose(values, nodes, "the branches of a `case`")
         bound = [condition for condition in conditions if condition is not None]
         if agreed is None or len(bound) < len(conditions):
             return None
         # The value of `else` comes last and has no condition.
         branches = tuple(zip(bound, agreed, strict=False))
-        null = Const(value=None, type=_get_type(agreed[0]), origin=node.span)
-        otherwise = null if node.otherwise is None else agreed[-1]
+        otherwise = _build_null(agreed[0].type, node) if node.otherwise is None else agreed[-1]
         return Case(branches=branches, otherwise=otherwise, origin=node.span)
 
     def _bind_shift(self, node: ast.Arithmetic, unit: str) -> Expr | None:
@@ -189,6 +205,8 @@ class ComputedBinder:
         bound = [self.bind(argument) for argument in call.arguments]
         if signature.function in _ARRAY_CALLS and bound[0] is not None and isinstance(bound[0].type, ArrayOf):
             return self._bind_array_call(call, signature, bound[0].type, bound)
+        if signature.function in _ENTITY_CALLS and any(_is_choosable(value) for value in bound):
+            return self._bind_entity_call(call, signature, bound)
         arguments = self._check_values(call.arguments, bound)
         if arguments is None:
             return None
@@ -231,6 +249,20 @@ class ComputedBinder:
         result = results.get(signature.function, type_.element)
         return _build(signature.function, (first, *others), result, call, can_fail=signature.can_fail)
 
+    def _bind_entity_call(self, call: ast.Call, signature: Signature, bound: Sequence[Expr | None]) -> Expr | None:
+        """Bind a call that chooses among whole nodes and edges, or lists of them."""
+        agreed = self._choose(bound, call.arguments, f"the arguments of `{signature.name}`")
+        if agreed is None:
+            return None
+        type_ = agreed[0].type
+        if signature.function is ScalarFunction.NULLIF:
+            if isinstance(type_, ArrayOf):
+                self._report(call, f"`nullif` compares its arguments, and {type_} can't be compared")
+                return None
+            return _build(signature.function, agreed, type_, call, can_fail=True)
+        computed = _build(signature.function, agreed, type_, call, can_fail=False)
+        return replace(computed, nullable=all(argument.nullable for argument in agreed))
+
     def _check_argument(self, argument: Expr, node: ast.Expr, kind: ParameterKind, signature: Signature) -> bool:
         type_ = _get_type(argument)
         # The literal null has a type by chance; whatever the parameter, the result is null.
@@ -268,10 +300,6 @@ class ComputedBinder:
             return None
         return value
 
-    def _bind_all(self, nodes: Sequence[ast.Expr]) -> tuple[Expr, ...] | None:
-        # All are bound before the first failure returns, so that each reports its errors.
-        return self._check_values(nodes, [self.bind(node) for node in nodes])
-
     def _check_values(self, nodes: Sequence[ast.Expr], bound: Sequence[Expr | None]) -> tuple[Expr, ...] | None:
         checked = [self._check_value(node, value) for node, value in zip(nodes, bound, strict=True)]
         values = tuple(value for value in checked if value is not None)
@@ -280,6 +308,9 @@ class ComputedBinder:
     def _agree(self, values: tuple[Expr, ...], nodes: Sequence[ast.Expr], what: str) -> tuple[Expr, ...] | None:
         """Return alternatives in their common type; a null literal has whatever type the others have."""
         typed = [value for value, node in zip(values, nodes, strict=True) if not _is_null(node)]
+        if any(isinstance(value.type, ListOf) and not _is_empty(value) for value in typed):
+            # The literal `[]` has no element that would have a type.
+            typed = [value for value in typed if not _is_empty(value)]
         if not typed:
             return values
         common = unify(tuple(_get_type(value) for value in typed))
@@ -290,6 +321,26 @@ class ComputedBinder:
             )
             return None
         return tuple(_convert(value, common) for value in values)
+
+    def _choose(self, bound: Sequence[Expr | None], nodes: Sequence[ast.Expr], what: str) -> tuple[Expr, ...] | None:
+        """Return alternatives in their common type: values, or whole nodes and edges, whose types unite."""
+        values = tuple(value for value in bound if value is not None)
+        if len(values) < len(bound):
+            return None
+        if not any(_is_choosable(value) for value in values):
+            checked = self._check_values(nodes, values)
+            return None if checked is None else self._agree(checked, nodes, what)
+        types = [value.type for value, node in zip(values, nodes, strict=True) if not _is_null(node)]
+        common = types[0] if len(set(types)) == 1 else unite_types(types)
+        if common is None or not isinstance(common, NodeRef | EdgeRef | ArrayOf):
+            shown = join_words(dict.fromkeys(f"{type_}" for type_ in types))
+            help_ = "name a property of each node" if any(isinstance(t, NodeRef | EdgeRef) for t in types) else None
+            self._report(nodes[0], f"{what} have no common type: {shown}", help_)
+            return None
+        return tuple(
+            Missing(type=common, origin=node.span) if _is_null(node) else _unite(value, common)
+            for value, node in zip(values, nodes, strict=True)
+        )
 
     def _report(self, node: ast.Expr, message: str, help_: str | None = None) -> None:
         self.findings.add_error("T27", node.span, message, help_)
@@ -313,6 +364,8 @@ def _convert(value: Expr, type_: ValueType) -> Expr:
     """Return a value in a wider type; a literal is converted at once."""
     if value.type == type_:
         return value
+    if isinstance(type_, ListOf):
+        return convert_list(value, type_)
     if isinstance(value, Const):
         converted = float(value.value) if type_ is Scalar.F64 and isinstance(value.value, int) else value.value
         return Const(value=converted, type=type_, origin=value.origin)
@@ -322,6 +375,44 @@ def _convert(value: Expr, type_: ValueType) -> Expr:
     return Computed(
         function=function, arguments=(value,), type=type_, nullable=value.nullable, text="", origin=value.origin
     )
+
+
+def convert_list(value: Expr, type_: ListOf) -> Expr:
+    """Return a list with elements of a wider type; a literal is converted at once."""
+    if isinstance(value, Const) and (value.value is None or isinstance(value.value, tuple)):
+        items = value.value
+        if items is not None and type_.element is Scalar.F64:
+            items = tuple(float(item) if isinstance(item, int) else item for item in items)
+        return Const(value=items, type=type_, origin=value.origin)
+    return Computed(
+        function=ScalarFunction.WIDEN,
+        arguments=(value,),
+        type=type_,
+        nullable=value.nullable,
+        text="",
+        origin=value.origin,
+    )
+
+
+def _is_empty(value: Expr) -> bool:
+    return isinstance(value, Const) and value.value == ()
+
+
+def _is_choosable(value: Expr | None) -> bool:
+    return value is not None and isinstance(value.type, NodeRef | EdgeRef | ArrayOf)
+
+
+def _unite(value: Expr, type_: NodeRef | EdgeRef | ArrayOf) -> Expr:
+    """Return a whole node or edge as one of a union of types."""
+    if value.type == type_ or isinstance(type_, ArrayOf):
+        return value
+    return United(operand=value, type=type_, origin=value.origin)
+
+
+def _build_null(type_: ExprType, node: ast.Expr) -> Expr:
+    if isinstance(type_, ShapedType):
+        return Missing(type=type_, origin=node.span)
+    return Const(value=None, type=type_, origin=node.span)
 
 
 def _get_type(expr: Expr) -> ValueType:

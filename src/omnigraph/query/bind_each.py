@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.source import Span
+from omnigraph.query.bind_computed import convert_list
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import ArrayOf, EdgeRef, Expr, ExprType, NodeRef
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.functions import CallContext
-from omnigraph.query.logical_plan import EachBlock, SharedVariable
+from omnigraph.query.logical_plan import EachBlock, EitherBlock, Pattern, PatternBlock, SharedVariable
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter
 from omnigraph.query.scope import (
     BROKEN,
@@ -25,7 +26,7 @@ from omnigraph.query.scope import (
     iter_names_bound_inside,
 )
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.types import ListOf
+from omnigraph.schema.types import ListOf, Scalar
 
 # Returns the types of the values that were lifted out of expressions so far, by their generated names.
 ListLifted = Callable[[], Mapping[str, ExprType]]
@@ -163,6 +164,24 @@ def find_element_types(
     wider = binder.bind_ready(scope)
     types = {name: wider.find(name) for name in names}
     return {name: frozenset({type_.name}) for name, type_ in types.items() if isinstance(type_, NodeRef)}
+
+
+def widen_elements(pattern: Pattern, types: Mapping[str, ExprType]) -> Pattern:
+    """Return an alternative whose elements have the types that they have outside: those of all alternatives."""
+    blocks: list[PatternBlock] = []
+    for block in pattern.blocks:
+        wider = types.get(block.variable) if isinstance(block, EachBlock) else None
+        if isinstance(block, EachBlock) and isinstance(wider, Scalar) and block.type != wider:
+            value = convert_list(block.value, ListOf(wider))
+            blocks.append(replace(block, value=value))
+        elif isinstance(block, EitherBlock):
+            inner = tuple(replace(each, type=types.get(each.variable, each.type)) for each in block.variables)
+            own = {each.variable: each.type for each in inner if not isinstance(each.type, NodeRef | EdgeRef)}
+            alternatives = tuple(widen_elements(each, own) for each in block.alternatives)
+            blocks.append(replace(block, variables=inner, alternatives=alternatives))
+        else:
+            blocks.append(block)
+    return replace(pattern, blocks=tuple(blocks))
 
 
 def _is_ready(clause: ast.Each, scope: Scope) -> bool:

@@ -11,13 +11,16 @@ from omnigraph.lang.source import Span
 from omnigraph.query.alias_scope import AliasResolver
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.column_names import build_column_name
+from omnigraph.query.decided_values import find_decided
 from omnigraph.query.expr import (
     Bm25,
     Const,
+    EdgeRef,
     Entity,
     Expr,
     Identity,
     Nearest,
+    NodeRef,
     Now,
     ParamRef,
     Rank,
@@ -30,9 +33,10 @@ from omnigraph.query.expr import (
 from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_windows
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
+from omnigraph.query.group_plan import is_compared
 from omnigraph.query.logical_plan import GENERATED_PREFIX, Count, Grouping, OrderTerm, OutputColumn, build_identity
 from omnigraph.query.scope import BrokenType, ReadNameResolver, Scope, ValueVariable, build_position_name
-from omnigraph.query.union_types import list_identities
+from omnigraph.query.union_types import list_identities, list_identity_fields
 from omnigraph.query.walk_plan import WALK_KEY, read_part, read_walk
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, is_scalar
@@ -48,6 +52,7 @@ class BoundOutput:
 
     columns: tuple[OutputColumn, ...]
     grouping: Grouping | None
+    decided: tuple[ValueRef, ...]
     having: Expr | None
     rank: Rank | None
     order: tuple[OrderTerm, ...]
@@ -88,11 +93,14 @@ def bind_output(
         projected = _name_variables(projected, scope, findings)
     is_grouped = any(_calls_aggregate(projection.value) for projection in read.projections)
     if is_grouped:
-        _check_grouped(projected, findings)
+        _check_grouped(projected, scope, findings)
         _check_windows(projected, findings)
     if is_grouped or read.distinct:
-        _check_comparable(projected, "aggregates" if is_grouped else "`distinct`", findings)
-    orderer = _OrderBinder(read, binder, is_grouped, *_index_columns(projected))
+        _check_comparable(projected, "aggregates" if is_grouped else "`distinct`", scope, findings)
+    aliases, columns = _index_columns(projected)
+    after = replace(scope, aliases=frozenset(aliases))
+    naming = replace(binder, names=ReadNameResolver(after, findings))
+    orderer = _OrderBinder(read, naming, after, is_grouped, aliases, columns)
     bound_keys = [orderer.bind_key(index, key) for index, key in enumerate(read.order)]
     keys = [key for key in bound_keys if key is not None]
     # A rank can only be the first key, so taking it out keeps the order of the others.
@@ -102,14 +110,16 @@ def bind_output(
     having = None if read.having is None else orderer.bind_having(read.having)
     per = tuple(value for node in read.per if (value := orderer.bind_partition(node)) is not None)
     used = (*(key.value for key in order), *(() if having is None else (having,)))
+    is_merged = is_grouped or read.distinct
     return BoundOutput(
         columns=tuple(OutputColumn(name=c.name, value=c.value) for c in projected if c.value is not None),
         # `Grouping` rejects invalid input, so it is not built from erroneous columns.
         grouping=_build_grouping(values, used) if is_grouped and not findings else None,
+        decided=_find_decided(scope, _find_group_keys(projected)) if is_merged else (),
         having=having,
         rank=rank,
         order=order,
-        ties=_build_ties(values, row_ties, is_merged=is_grouped or read.distinct),
+        ties=_build_ties(values, row_ties, is_merged=is_merged),
         limit=bind_count(read.limit, "limit", scope, findings),
         per=per,
         offset=bind_count(read.offset, "offset", scope, findings),
@@ -208,23 +218,31 @@ def _calls_aggregate(node: ast.Expr) -> bool:
     return any(function is not None and function.family is FunctionFamily.AGGREGATE for function in functions)
 
 
-def _check_grouped(projected: Iterable[_BoundProjection], findings: DiagnosticCollector) -> None:
+def _check_grouped(projected: Iterable[_BoundProjection], scope: Scope, findings: DiagnosticCollector) -> None:
     """Check that a column with an aggregate reads nothing else but group keys."""
     columns = tuple(projected)
     # Grouped by the columns without an aggregate, a value of any other row would be arbitrary.
-    keys = _find_group_keys(columns)
+    keys = _find_known(columns, scope)
     for column in columns:
         aggregates = () if column.value is None else find_aggregates(column.value)
         foreign = find_foreign(column.value, {*keys, *aggregates}) if aggregates and column.value is not None else None
         if foreign is not None:
-            text = format_expr(foreign)
-            message = f"`{text}` in `{print_expr(column.node.value)}` is neither an aggregate nor a group key"
-            help_ = f"return `{text}` as a column of its own"
-            # A block is bound to a variable that no user wrote.
-            if isinstance(foreign, ValueRef) and foreign.variable.startswith(GENERATED_PREFIX):
-                message = f"the block in `{print_expr(column.node.value)}` is neither an aggregate nor a group key"
-                help_ = "calculate it in a stage before: `with { $c, count { … } as n }`"
-            findings.add_error("T9", column.node.value.span, message, help_)
+            text = f"{format_expr(foreign)}` in `{print_expr(column.node.value)}"
+            own = f"return `{format_expr(foreign)}` as a column of its own"
+            findings.add_error("T9", column.node.value.span, *_describe_foreign(foreign, keys, text, own))
+
+
+def _describe_foreign(value: Expr, known: Collection[Expr], text: str, way_out: str) -> tuple[str, str]:
+    """Return the message about a value that the groups do not decide, and its help."""
+    # A block is bound to a variable that no user wrote.
+    foreign = find_foreign(value, known)
+    if isinstance(foreign, ValueRef) and foreign.variable.startswith(GENERATED_PREFIX):
+        help_ = (
+            "return what the block reads as columns, or calculate it in a stage before: `with { $c, count { … } as n }`"
+        )
+        message = "a block reads more than the group keys" if known else "a block needs a group key beside an aggregate"
+        return message, help_
+    return f"`{text}` is neither an aggregate nor a group key", way_out
 
 
 def _check_windows(projected: Iterable[_BoundProjection], findings: DiagnosticCollector) -> None:
@@ -240,25 +258,41 @@ def _report_window(node: ast.Expr, findings: DiagnosticCollector) -> None:
 
 
 def _find_group_keys(columns: Iterable[_BoundProjection]) -> set[Expr]:
-    """Return the columns without an aggregate, and the ids of whole nodes and edges among them."""
+    """Return the columns that are compared, and the ids of whole nodes and edges among them."""
     values = (column.value for column in columns if column.value is not None)
-    keys = {value for value in values if not find_aggregates(value)}
+    keys = {value for value in values if is_compared(value)}
     return keys.union(*(list_identities(key) for key in keys if isinstance(key, Entity)))
 
 
-def _check_comparable(projected: Iterable[_BoundProjection], reason: str, findings: DiagnosticCollector) -> None:
-    """Check that group keys and distinct columns, which are compared, are scalars or whole nodes and edges."""
-    for column in projected:
+def _find_known(columns: Iterable[_BoundProjection], scope: Scope) -> set[Expr]:
+    """Return the group keys, and the blocks that read nothing else."""
+    keys = _find_group_keys(columns)
+    return {*keys, *_find_decided(scope, keys)}
+
+
+def _find_decided(scope: Scope, keys: set[Expr]) -> tuple[ValueRef, ...]:
+    types = {name: scope.find(name) for name in scope.names}
+    nodes = {name: scope.get_type(type_) for name, type_ in types.items() if isinstance(type_, NodeRef)}
+    return () if scope.lifter is None else find_decided(scope.lifter.blocks, keys, {n: t.key for n, t in nodes.items()})
+
+
+def _check_comparable(
+    projected: Iterable[_BoundProjection], reason: str, scope: Scope, findings: DiagnosticCollector
+) -> None:
+    """Check that columns are compared as group keys or distinct ones, or are decided by those that are."""
+    columns = tuple(projected)
+    known = _find_known(columns, scope)
+    for column in columns:
         value, node = column.value, column.node.value
-        if value is None or isinstance(value, Entity) or isinstance(value.type, WalkOf) or find_aggregates(value):
+        if value is None or find_aggregates(value):
             continue
         if isinstance(value, Nearest | Bm25 | Rrf):
             findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
-        elif isinstance(value.type, ShapedType) or not is_scalar(value.type):
+        elif not is_compared(value) and find_foreign(value, known) is not None:
             message = (
                 f"`{print_expr(node)}` is {value.type}, which can't be compared, so it can't be used with {reason}"
             )
-            findings.add_error("T8", node.span, message)
+            findings.add_error("T8", node.span, message, "return what it is read from as well: that decides it")
 
 
 # --- order ---------------------------------------------------------------------------------------
@@ -270,6 +304,7 @@ class _OrderBinder:
 
     read: ast.Read | ast.Stage
     binder: ExprBinder
+    scope: Scope
     is_grouped: bool
     aliases: Mapping[str, _BoundProjection]
     # The expressions that may be keys with aggregates or `distinct`; None represents a column with an error.
@@ -302,7 +337,7 @@ class _OrderBinder:
         if isinstance(value, Nearest | Bm25 | Rrf):
             self._report("T18", node, "a rank function can't be used in `per`")
             return None
-        if isinstance(value.type, ShapedType) or not is_scalar(value.type):
+        if not is_compared(value) and not find_aggregates(value):
             text = print_expr(node)
             message = f"`{text}` is {value.type}, which can't be compared, so it can't be used in `per`"
             self._report("T8", node, message)
@@ -357,9 +392,6 @@ class _OrderBinder:
             word, first = ("desc", "smallest") if node.descending else ("asc", "largest")
             message = f"`{name}` can't be ordered `{word}`: the {first} comes first"
             self._report("T18", node.value, message, f"delete `{word}`")
-        elif self.read.per and name == "rrf":
-            help_ = "its lists are those of all rows; order by `nearest` or `bm25`"
-            self._report("T18", node.value, "`rrf` can't be combined with `limit … per`", help_)
         # By the reference of the language, `bm25` alone needs no `limit`.
         if self.read.limit is None and name != "bm25":
             self._report("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` after `order`")
@@ -373,7 +405,9 @@ class _OrderBinder:
         elif isinstance(value, Const | ParamRef | Now):
             self._report("T7", node, f"`{text}` is the same for all rows, so it orders nothing", "name a property")
         elif isinstance(value.type, ShapedType) or not is_scalar(value.type):
-            self._report("T7", node, f"`{text}` is {value.type}, which has no order")
+            is_entity = isinstance(value.type, NodeRef | EdgeRef)
+            way_out = f"order by a property: `{text}.name`" if is_entity else None
+            self._report("T7", node, f"`{text}` is {value.type}, which has no order", way_out)
         else:
             return True
         return False
@@ -390,13 +424,15 @@ class _OrderBinder:
             return False
         if not self.is_grouped and not self.read.distinct:
             return True
-        known = {*(column for column in self.columns if column is not None), *aggregates}
+        columns = {column for column in self.columns if column is not None}
+        known = {*columns, *aggregates, *_find_decided(self.scope, columns)}
         # A column with an error might be the one that the key names.
         if find_foreign(value, known) is None or None in self.columns:
             return True
         if self.is_grouped:
-            message = f"`{text}` is neither an aggregate nor a group key"
-            self._report("T9", node, message, "return it, or order by an aggregate of it")
+            self._report(
+                "T9", node, *_describe_foreign(value, known, text, "return it, or order by an aggregate of it")
+            )
         else:
             message = f"`{text}` is not a column, so equal rows could have several values of it"
             self._report("T9", node, message, "return it as well, or drop `distinct`")
@@ -412,7 +448,7 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
 
 
 def _build_grouping(values: list[Expr], used: tuple[Expr, ...]) -> Grouping:
-    keys = dict.fromkeys(value for value in values if not find_aggregates(value))
+    keys = dict.fromkeys(value for value in values if is_compared(value))
     aggregates = dict.fromkeys(aggregate for value in (*values, *used) for aggregate in find_aggregates(value))
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 
@@ -437,15 +473,17 @@ def _build_ties(values: list[Expr], row_ties: tuple[Expr, ...], *, is_merged: bo
     if not is_merged:
         return row_ties
     # Group keys decide the aggregates, so these break no ties.
-    keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and not find_aggregates(v))
-    return tuple(map(_identify_key, keys))
+    keys = (v for v in values if not isinstance(v, Const | ParamRef | Now) and is_compared(v))
+    return tuple(part for key in keys for part in _identify_key(key))
 
 
-def _identify_key(key: Expr) -> Expr:
+def _identify_key(key: Expr) -> tuple[Expr, ...]:
     """Return what orders the values of a column: the ids of a node, edge or walk."""
     if isinstance(key, Entity):
-        return build_identity(key)
-    return read_part(key, WALK_KEY) if isinstance(key.type, WalkOf) else key
+        return (build_identity(key),)
+    if isinstance(key.type, NodeRef | EdgeRef):
+        return list_identity_fields(key)
+    return (read_part(key, WALK_KEY) if isinstance(key.type, WalkOf) else key,)
 
 
 def build_identities(names: Iterable[str], scope: Scope, origin: Span) -> tuple[Expr, ...]:
@@ -463,7 +501,9 @@ def _identify(name: str, scope: Scope, origin: Span) -> Expr | None:
     if not isinstance(type_, ValueVariable):
         return Identity(variable=name, nullable=nullable, origin=origin)
     if not isinstance(type_.type, WalkOf):
-        return None
+        # The elements of lists in alternatives are told apart by their values.
+        is_value = not isinstance(type_.type, ShapedType)
+        return ValueRef(variable=name, type=type_.type, nullable=nullable, origin=origin) if is_value else None
     return read_walk(name, type_.type, WALK_KEY, origin, nullable=nullable or type_.nullable)
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
-from omnigraph.query.bind_each import EachBinder, find_each_clauses, find_element_types
+from omnigraph.query.bind_each import EachBinder, find_each_clauses, find_element_types, widen_elements
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_hops import BoundWay, build_hop, build_type_filter
 from omnigraph.query.bind_value_block import bind_value_block
@@ -360,7 +360,8 @@ def _bind_either(
         message = "the alternatives of this `either` have no variable in common, and none with the clauses around it"
         keyword = Span(clause.span.start, clause.span.start + len("either"))
         drafter.findings.add_error("T9", keyword, message, "bind one variable in all of them")
-    alternatives = tuple(pattern for pattern in patterns if pattern is not None)
+    elements = {each.variable: each.type for each in variables if not isinstance(each.type, NodeRef | EdgeRef)}
+    alternatives = tuple(widen_elements(pattern, elements) for pattern in patterns if pattern is not None)
     if drafter.findings or len(alternatives) < len(patterns):
         return wider, None
     return wider, EitherBlock(shared=shared, alternatives=alternatives, variables=variables, origin=clause.span)

@@ -22,7 +22,17 @@ from omnigraph.query.logical_plan import (
     require_scores,
 )
 from omnigraph.query.scalar_functions import unify
-from omnigraph.query.scope import BROKEN, Params, Reference, Scope, ValueVariable, VariableType, build_entity
+from omnigraph.query.scope import (
+    BROKEN,
+    Params,
+    ReadNameResolver,
+    Reference,
+    Scope,
+    ValueVariable,
+    VariableType,
+    build_entity,
+)
+from omnigraph.query.union_types import unite_types
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import is_scalar
@@ -85,6 +95,7 @@ class ReadBinder:
             pattern=require_scores(pattern, output.order),
             output=output.columns,
             grouping=output.grouping,
+            decided=output.decided,
             having=output.having,
             distinct=stage.distinct,
             rank=output.rank,
@@ -200,6 +211,9 @@ class _ColumnResolver:
         name = build_column_name(node)
         if name in self.scope.variables:
             return self.read(name, node)
+        if isinstance(node, ast.PropertyRef) and node.variable.name in self.scope.variables:
+            # A property of a column that is a whole node or edge.
+            return ReadNameResolver(self.scope, self.findings).resolve(node)
         help_ = self.findings.suggest_closest(name, self.scope.variables)
         columns = join_words(self.scope.variables)
         message = f"the union has no column `{name}`"
@@ -224,6 +238,9 @@ class _ColumnResolver:
 def _unify(types: Sequence[ExprType]) -> ExprType | None:
     if all(type_ == types[0] for type_ in types):
         return types[0]
+    united = unite_types(types)
+    if united is not None:
+        return united
     values = tuple(type_ for type_ in types if not isinstance(type_, ShapedType))
     return unify(values) if len(values) == len(types) else None
 

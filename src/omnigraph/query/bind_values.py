@@ -9,7 +9,7 @@ from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.lang.printer import print_literal
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import Const, Expr, Now, ParamRef, RecordsParam, ShapedType
+from omnigraph.query.expr import Const, EdgeRef, Expr, ExprType, NodeRef, Now, ParamRef, RecordsParam, ShapedType
 from omnigraph.query.functions import CallContext, resolve_function
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.scope import Params
@@ -73,7 +73,7 @@ def check_fits(value: Expr, node: ast.Expr, slot: Slot, findings: DiagnosticColl
     if not isinstance(type_, ShapedType) and can_calculate(slot.type, type_):
         return True
     message = f"{slot} is of type {slot.type}, but `{clip_text(print_expr(node))}` is of type {type_}"
-    findings.add_error("T3", node.span, message, slot.meaning or _build_conversion_help(slot.type))
+    findings.add_error("T3", node.span, message, slot.meaning or _build_conversion_help(slot.type, value.type))
     return False
 
 
@@ -98,7 +98,9 @@ def is_simple_value(node: ast.Expr, params: Params) -> bool:
             return False
 
 
-def _build_conversion_help(type_: ValueType) -> str | None:
+def _build_conversion_help(type_: ValueType, found: ExprType) -> str | None:
+    if isinstance(found, NodeRef | EdgeRef):
+        return "name a property of it"
     functions = {
         Scalar.STRING: "to_string",
         Scalar.DATE: "to_date",

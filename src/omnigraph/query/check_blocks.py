@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.source import Span
+from omnigraph.query.expr import ShapedType, WalkOf
 from omnigraph.query.pattern_scope import BlockDraft
+from omnigraph.query.scalar_functions import unify
 from omnigraph.query.scope import (
     BROKEN,
     BrokenType,
@@ -18,6 +20,7 @@ from omnigraph.query.scope import (
 )
 from omnigraph.query.union_types import unite_types
 from omnigraph.schema.findings import DiagnosticCollector, join_words
+from omnigraph.schema.types import is_scalar
 
 
 def find_test(node: ast.Expr) -> tuple[ast.Block, bool] | None:
@@ -131,12 +134,9 @@ def check_alternative_types(
         if any(isinstance(type_, BrokenType) for type_ in types):
             bound[name] = BROKEN
             continue
-        if any(isinstance(type_, ValueVariable) for type_ in types):
-            # Equal values of two alternatives would be one row, but values are told apart by where they are kept.
-            is_element = any(name in scope.elements for scope in scopes)
-            kind, word = ("an element of a list", "each") if is_element else ("a walk", "path")
-            message = f"`${name}` is {kind} in an alternative, so it can't be visible outside"
-            findings.add_error("T6", clause.span, message, f"move the `{word}` out of the `either`")
+        if any(isinstance(type_, ValueVariable) and isinstance(type_.type, WalkOf) for type_ in types):
+            message = f"`${name}` is a walk in an alternative, so it can't be visible outside"
+            findings.add_error("T6", clause.span, message, "move the `path` out of the `either`")
             bound[name] = BROKEN
             continue
         if any(name in scope.optional for scope in scopes):
@@ -144,13 +144,31 @@ def check_alternative_types(
             findings.add_error("T6", clause.span, message, "move the `optional` block out of the `either`")
             bound[name] = BROKEN
             continue
-        united = types[0] if len(set(types)) == 1 else unite_types(types)
+        united = _unite(types)
         if united is None:
-            shown = join_words(dict.fromkeys(str(type_) for type_ in types))
+            kinds = (type_.type if isinstance(type_, ValueVariable) else type_ for type_ in types)
+            shown = join_words(dict.fromkeys(str(kind) for kind in kinds))
             message = f"`${name}` has a different type in each alternative: {shown}"
             help_ = "use one variable for each type, or bind a type that they have in common"
             findings.add_error("T5", clause.span, message, help_)
             bound[name] = BROKEN
             continue
+        if isinstance(united, ValueVariable) and (isinstance(united.type, ShapedType) or not is_scalar(united.type)):
+            message = f"`${name}` is {united.type}, which can't be compared, so alternatives can't bind it"
+            findings.add_error("T8", clause.span, message, "move the `each` out of the `either`")
+            united = BROKEN
         bound[name] = united
     return bound
+
+
+def _unite(types: Sequence[VariableType]) -> VariableType | None:
+    """Return the type that a variable of alternatives has outside; None if they have none in common."""
+    if len(set(types)) == 1:
+        return types[0]
+    values = tuple(
+        type_.type for type_ in types if isinstance(type_, ValueVariable) and not isinstance(type_.type, ShapedType)
+    )
+    if not values:
+        return unite_types(types)
+    common = unify(values) if len(values) == len(types) else None
+    return None if common is None else ValueVariable(common)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from omnigraph.lang.source import Span
 from omnigraph.query.aggregates import Aggregate, AggregateFunction, OrderTerm, Window, WindowFunction, is_foldable
+from omnigraph.query.entity_values import Missing, United
 from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
 from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.plan_checks import require
@@ -28,11 +29,13 @@ __all__ = [
     "EdgeRef",
     "EntityType",
     "ExprType",
+    "Missing",
     "NodeRef",
     "OrderTerm",
     "RecordOf",
     "ShapedType",
     "Snippet",
+    "United",
     "WalkOf",
     "Window",
     "WindowFunction",
@@ -255,7 +258,7 @@ class FieldRef:
 
 # --- computed values -----------------------------------------------------------------------------
 
-# These take lists of any elements, also those that no property can store.
+# These take lists of any elements, also those that no property can store; some take whole nodes and edges too.
 ARRAY_FUNCTIONS = frozenset(
     {
         ScalarFunction.SIZE,
@@ -264,6 +267,8 @@ ARRAY_FUNCTIONS = frozenset(
         ScalarFunction.SLICE,
         ScalarFunction.ELEMENT,
         ScalarFunction.LIST,
+        ScalarFunction.COALESCE,
+        ScalarFunction.NULLIF,
     }
 )
 
@@ -305,9 +310,9 @@ class Case:
             require(value.type == self.otherwise.type, "the branches of a case have one type")
 
     @property
-    def type(self) -> ValueType:
+    def type(self) -> ExprType:
         """The type of all branches."""
-        return _require_value_type(self.otherwise)
+        return self.otherwise.type
 
     @property
     def nullable(self) -> bool:
@@ -591,6 +596,8 @@ Expr: TypeAlias = (
     | Entity
     | RecordExpr
     | FieldRef
+    | United
+    | Missing
     | Computed
     | Case
     | Predicate

@@ -20,6 +20,7 @@ from omnigraph.query.expr import (
     Identity,
     In,
     IsNull,
+    Missing,
     Nearest,
     Not,
     Now,
@@ -34,6 +35,7 @@ from omnigraph.query.expr import (
     Snippet,
     StartsWith,
     TextMatch,
+    United,
     ValueRef,
     Window,
 )
@@ -42,7 +44,7 @@ from omnigraph.query.expr import (
 def list_children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct children of an expression, in the order in which they are written."""
     match expr:
-        case Const() | ParamRef() | RecordsParam() | Now() | Prop() | Identity() | ValueRef():
+        case Const() | Missing() | ParamRef() | RecordsParam() | Now() | Prop() | Identity() | ValueRef():
             return ()
         case Entity():
             return expr.fields
@@ -68,7 +70,7 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def _list_arguments(
-    expr: Computed | Case | RecordExpr | FieldRef | Rank | Distance | Snippet | Aggregate | Window,
+    expr: Computed | Case | RecordExpr | FieldRef | United | Rank | Distance | Snippet | Aggregate | Window,
 ) -> tuple[Expr, ...]:
     match expr:
         case Computed():
@@ -78,7 +80,7 @@ def _list_arguments(
             return (*(part for branch in expr.branches for part in branch), expr.otherwise)
         case RecordExpr():
             return tuple(value for _, value in expr.items)
-        case FieldRef():
+        case FieldRef() | United():
             return (expr.operand,)
         case Nearest() | Bm25() | Snippet():
             return (expr.prop, expr.query)
@@ -120,7 +122,7 @@ def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return replace(expr, arguments=tuple(change(argument) for argument in expr.arguments))
         case RecordExpr():
             return replace(expr, items=tuple((name, change(value)) for name, value in expr.items))
-        case FieldRef():
+        case FieldRef() | United():
             return replace(expr, operand=change(expr.operand))
         case Case():
             branches = tuple((change(condition), change(value)) for condition, value in expr.branches)
@@ -213,7 +215,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
     stack = [expr]
     while stack:
         part = stack.pop()
-        if part in known or isinstance(part, Const | ParamRef | RecordsParam | Now):
+        if part in known or isinstance(part, Const | Missing | ParamRef | RecordsParam | Now):
             continue
         if isinstance(part, Prop | Identity) and part.variable in wholes:
             continue

@@ -21,6 +21,7 @@ from omnigraph.query.expr import (
     In,
     IsNull,
     MetaColumn,
+    Missing,
     Nearest,
     NodeRef,
     Not,
@@ -36,6 +37,7 @@ from omnigraph.query.expr import (
     Snippet,
     StartsWith,
     TextMatch,
+    United,
     ValueRef,
     WalkOf,
     Window,
@@ -56,6 +58,10 @@ def format_expr(expr: Expr) -> str:
     match expr:
         case Const():
             return format_value(expr.value, in_query=True)
+        case Missing():
+            return "null"
+        case United():
+            return format_expr(expr.operand)
         case ParamRef() | RecordsParam():
             return f"${expr.name}"
         case Now():
@@ -180,6 +186,8 @@ def _format_computed(expr: Computed) -> str:
             return f"-({arguments[0]})"
         case ScalarFunction.ELEMENT:
             return f"{_format_nested(expr.arguments[0])}[{arguments[1]}]"
+        case ScalarFunction.WIDEN:
+            return arguments[0]
         case ScalarFunction.LIST:
             return f"[{', '.join(arguments)}]"
         case ScalarFunction.SHIFT:

@@ -38,6 +38,29 @@ class CallContext(Enum):
 
 # Functions of other query languages, and how it is written here.
 _FOREIGN_HELP = {
+    "if": "a choice is written `case { $p.age < 18 => 1, else => 2 }`",
+    "iif": "a choice is written `case { $p.age < 18 => 1, else => 2 }`",
+    "ifnull": "write `coalesce($p.age, 0)`",
+    "isnull": "write `coalesce($p.age, 0)`, or test it: `$p.age is null`",
+    "nvl": "write `coalesce($p.age, 0)`",
+    "len": "write `length(text)`, or `size(list)`",
+    "char_length": "write `length(text)`",
+    "substr": "write `substring(text, from, length)`",
+    "concat": "texts are joined with `+`, and a list of them with `join(list, separator)`",
+    "group_concat": "write `join(collect($q.name), separator)`",
+    "string_agg": "write `join(collect($q.name), separator)`",
+    "array_agg": "write `collect($q.name)`",
+    "cast": "write `to_string`, `to_int`, `to_float`, `to_date` or `to_datetime`",
+    "datediff": "write `days_between(from, to)` or `seconds_between(from, to)`",
+    "date_diff": "write `days_between(from, to)` or `seconds_between(from, to)`",
+    "dateadd": "a duration is added: `$p.born + days(3)`",
+    "date_add": "a duration is added: `$p.born + days(3)`",
+    "date_trunc": 'write `trunc(moment, "month")`',
+    "mod": "write `a % b`",
+    "power": "write `pow(base, exponent)`",
+    "id": "an id is written `$p.@id`",
+    "type": "the type of a node or edge is written `$p.@type`",
+    "labels": "the type of a node or edge is written `$p.@type`",
     "exists": "a property that is set is `$p.age is not null`, and a block that matches `exists { $p knows $q }`",
 } | dict.fromkeys(
     ("seconds", "minutes", "hours", "days", "weeks", "months", "years"),
@@ -226,10 +249,14 @@ def list_functions(families: Iterable[FunctionFamily], context: CallContext | No
 
 
 def _suggest_functions(word: str, context: CallContext) -> str:
-    # The scalar functions are too many for a line.
+    # The scalar functions are too many for a line: the reference lists them.
     families = (family for family in FunctionFamily if family not in (FunctionFamily.SCALAR, FunctionFamily.WALK))
     allowed = join_words(list_functions(families, context))
-    return _FOREIGN_HELP.get(word) or suggest_closest(word, FUNCTIONS) or f"the functions {context.value} are {allowed}"
+    return (
+        _FOREIGN_HELP.get(word)
+        or suggest_closest(word, FUNCTIONS)
+        or f"beside the scalar functions, those {context.value} are {allowed}"
+    )
 
 
 def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, str]:

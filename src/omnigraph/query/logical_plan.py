@@ -34,21 +34,30 @@ from omnigraph.query.expr import (
     ParamRef,
     Rank,
     RecordsParam,
-    Rrf,
-    Window,
+    ValueRef,
     is_predicate,
     is_whole,
     require,
 )
 from omnigraph.query.expr_tree import find_foreign, find_variables, walk
 from omnigraph.query.expr_types import ROW
+from omnigraph.query.group_plan import Grouping, OutputColumn, is_compared
 from omnigraph.query.stage_plan import StageVariable, UnionSource, iter_stages, list_sources, map_source
 from omnigraph.query.union_types import is_part, list_identities
 from omnigraph.query.walk_plan import WalkBinding
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
-# Sort keys and stages belong to the plan of a read: a caller needs only this module.
-__all__ = ["OrderTerm", "StageVariable", "UnionSource", "iter_stages", "list_sources", "map_source"]
+# Columns, groups, sort keys and stages belong to the plan of a read: a caller needs only this module.
+__all__ = [
+    "Grouping",
+    "OrderTerm",
+    "OutputColumn",
+    "StageVariable",
+    "UnionSource",
+    "iter_stages",
+    "list_sources",
+    "map_source",
+]
 
 # The names of anonymous variables start with it; no user can write such a name.
 GENERATED_PREFIX = "#"
@@ -241,7 +250,8 @@ class OptionalMatch:
 class EitherBlock:
     """`either { … } or { … }`: the distinct `variables` of the matches of all alternatives.
 
-    Each alternative binds all of `variables`; what else it binds is not visible outside.
+    Each alternative binds all of `variables`; what else it binds is not visible outside. Elements of lists differ
+    in their values, not in their positions.
     """
 
     shared: tuple[SharedVariable, ...]
@@ -389,7 +399,8 @@ class Pattern:
         types = self.own_types
         for block in self.blocks:
             if isinstance(block, EitherBlock):
-                types.update(_index_shared(block.variables))
+                bound = _index_shared(block.variables).items()
+                types.update({name: type_ for name, type_ in bound if isinstance(type_, NodeRef | EdgeRef)})
             elif isinstance(block, OptionalMatch):
                 types.update(block.pattern.entity_types)
             elif isinstance(block, EachBlock) and block.is_entity:
@@ -404,7 +415,7 @@ class Pattern:
         for block in self.blocks:
             if isinstance(block, OptionalMatch):
                 types.update(block.pattern.row_types)
-            elif isinstance(block, EachBlock):
+            elif isinstance(block, EachBlock | EitherBlock):
                 types.update(get_bound_types(block))
         return types
 
@@ -477,34 +488,6 @@ def _index_shared(shared: Iterable[SharedVariable]) -> dict[str, ExprType]:
     return {each.variable: each.type for each in shared}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputColumn:
-    """An output column: its name and the expression that computes it."""
-
-    name: str
-    value: Expr
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grouping:
-    """A grouping: one row per distinct combination of `keys`, where null equals null; without keys, exactly one row.
-
-    `aggregates` are all aggregates of output and order, without duplicates. Output, order and ties consist of keys and
-    aggregates, which are found by equality.
-    """
-
-    keys: tuple[Expr, ...]
-    aggregates: tuple[Aggregate, ...]
-
-    def __post_init__(self) -> None:
-        require(bool(self.aggregates), "a grouping without an aggregate is `distinct`")
-        arguments = (argument for aggregate in self.aggregates for argument in aggregate.children)
-        is_nested = any(isinstance(part, Aggregate | Window) for argument in arguments for part in walk(argument))
-        require(not is_nested, "an aggregate inside an aggregate")
-        require(len(set(self.keys)) == len(self.keys), "a group key is repeated")
-        require(len(set(self.aggregates)) == len(self.aggregates), "an aggregate is repeated")
-
-
 Count: TypeAlias = int | ParamRef
 
 # Each of the two lists of `rrf` has max(RRF_LIMIT_FACTOR * (limit + offset), RRF_MIN_ROWS) rows: a row that is not at
@@ -519,7 +502,8 @@ class ReadQuery:
 
     With a `source`, the pattern is matched for each of its rows, whose columns are the variables in `inputs`; rows of a
     source may be equal. `having` keeps rows or groups before all that follows. With `per`, `limit` and `offset` count
-    the rows of each combination of these values.
+    the rows of each combination of these values. `decided` are values of blocks that read only group keys, or only
+    columns with `distinct`, so that they are equal in all rows that become one.
 
     If `is_ordered`, rows are sorted by `rank` (nearest ascending; bm25 and rrf descending), then `order`, then `ties`
     ascending, which makes the order total (see "Order is total" in the reference of the query language); else their
@@ -534,6 +518,7 @@ class ReadQuery:
     pattern: Pattern
     output: tuple[OutputColumn, ...]
     grouping: Grouping | None = None
+    decided: tuple[ValueRef, ...] = ()
     having: Expr | None = None
     distinct: bool = False
     rank: Rank | None = None
@@ -561,12 +546,11 @@ class ReadQuery:
         require(not self.per or self.limit is not None, "`per` belongs to a limit")
         if self.distinct and self.grouping is None:
             # Rows with equal columns are merged, so no other expression has one value per row.
-            columns = _add_identities(column.value for column in self.output)
+            columns = _add_identities((*(column.value for column in self.output), *self.decided))
             foreign = (find_foreign(expr, columns) for expr in self.results)
             require(all(part is None for part in foreign), "with `distinct`, only columns can be sort keys")
         if self.rank is not None:
             require(self.grouping is None and not self.distinct, "a rank can't be combined with aggregates or distinct")
-            require(not (self.per and isinstance(self.rank, Rrf)), "the lists of `rrf` are those of all rows")
         for count in (self.limit, self.offset):
             if isinstance(count, ParamRef):
                 require(is_whole(count, at_least=0), "limit and offset are whole numbers")
@@ -584,6 +568,11 @@ class ReadQuery:
         having: tuple[Expr, ...] = () if self.having is None else (self.having,)
         rank: tuple[Expr, ...] = () if self.rank is None else (self.rank,)
         return (*(c.value for c in self.output), *having, *rank, *(k.value for k in self.order), *self.ties, *self.per)
+
+    @property
+    def compared(self) -> tuple[Expr, ...]:
+        """The columns that `distinct` compares: lists and records are decided by these."""
+        return tuple(column.value for column in self.output if is_compared(column.value))
 
     @property
     def types(self) -> dict[str, ExprType]:
@@ -614,7 +603,7 @@ class ReadQuery:
                     require(fits, f"parameter {part.name} is declared differently")
 
     def _check_grouped(self, grouping: Grouping) -> None:
-        grouped = _add_identities((*grouping.keys, *grouping.aggregates))
+        grouped = _add_identities((*grouping.keys, *grouping.aggregates, *self.decided))
         foreign = (find_foreign(expr, grouped) for expr in self.results)
         require(all(part is None for part in foreign), "neither an aggregate nor a group key")
 

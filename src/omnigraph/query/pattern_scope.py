@@ -12,7 +12,10 @@ from omnigraph.query.logical_plan import MAX_HOPS
 from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, ValueVariable, VariableType
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.schema.catalog import Catalog, EdgeType
-from omnigraph.schema.findings import DiagnosticCollector
+from omnigraph.schema.findings import DiagnosticCollector, join_words
+
+# More names would not fit into a help line.
+_MAX_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +310,7 @@ class BlockDrafter:
             if edge is None:
                 is_complete = False
                 names = [as_written(name) for name in self.catalog.edges]
-                help_ = self.findings.suggest_closest(written.name.text, names)
+                help_ = self.findings.suggest_closest(written.name.text, names) or _list_edges(names)
                 self.findings.add_error("T4", written.name.span, f"unknown edge `{written.name.text}`", help_)
             else:
                 known[edge.name] = edge
@@ -418,3 +421,11 @@ def _collect_types(
         else:
             types[name] = unite_nodes(choices)
     return types
+
+
+def _list_edges(names: list[str]) -> str:
+    """Return a help line with the edges of a schema, as many as fit into a line."""
+    if not names:
+        return "the schema has no edges"
+    shown = join_words(names[:_MAX_LISTED])
+    return f"the edges are {shown}" if len(names) <= _MAX_LISTED else f"some of the edges are {shown}"

@@ -32,6 +32,7 @@ class ScalarFunction(Enum):
     CONCATENATE = "concatenate"
     ELEMENT = "element"
     LIST = "list"
+    WIDEN = "widen"
     SHIFT = "shift"
     LOWER = "lower"
     UPPER = "upper"
@@ -99,6 +100,7 @@ class ParameterKind(Enum):
     LIST = "a list"
     TEXT_LIST = "a list of String"
     VALUE = "a single value"
+    CHOICE = "a value or a list"
     # Known before a row is read, since a kernel is compiled or chosen for it.
     PATTERN = "a regular expression: a text or a String parameter"
     UNIT = 'a unit: "year", "quarter", "month", "week", "day", "hour" or "minute"'
@@ -181,10 +183,15 @@ def accepts(kind: ParameterKind, type_: ValueType) -> bool:
             return type_ == ListOf(Scalar.STRING)
         case ParameterKind.VALUE:
             return is_scalar(type_)
+        case ParameterKind.CHOICE:
+            return is_scalar(type_) or isinstance(type_, ListOf)
 
 
 def unify(types: tuple[ValueType, ...]) -> ValueType | None:
-    """Return the common type of alternatives: equal, integers → I64, numbers → F64, texts → String; None if none is."""
+    """Return the common type of alternatives: equal, integers → I64, numbers → F64, texts → String; None if none is.
+
+    Lists have the common type of their elements.
+    """
     first = types[0]
     if all(type_ == first for type_ in types):
         return first
@@ -193,6 +200,9 @@ def unify(types: tuple[ValueType, ...]) -> ValueType | None:
         return Scalar.STRING
     if all(is_numeric(type_) for type_ in types):
         return widen(types)
+    if all(isinstance(type_, ListOf) for type_ in types):
+        element = unify(tuple(_get_element((type_,)) for type_ in types))
+        return ListOf(element) if isinstance(element, Scalar) else None
     return None
 
 
@@ -263,10 +273,10 @@ def _build(
     )
 
 
-def _build_choice(function: ScalarFunction, usage: str) -> Signature:
+def _build_choice(function: ScalarFunction, usage: str, kind: ParameterKind = _VALUE) -> Signature:
     return Signature(
         function=function,
-        parameters=(_VALUE,),
+        parameters=(kind,),
         result=_keep_first,
         is_variadic=True,
         agrees=True,
@@ -325,7 +335,7 @@ _ALL_SIGNATURES = (
     _build(_F.SLICE, "slice(list, from, length)", (_LIST, _INTEGER, _INTEGER), _keep_first, optional=1),
     _build(_F.SORT, "sort(list)", (_LIST,), _keep_first),
     _build(_F.UNIQUE, "unique(list)", (_LIST,), _keep_first),
-    _build_choice(_F.COALESCE, "coalesce($v.property, value)"),
+    _build_choice(_F.COALESCE, "coalesce($v.property, value)", ParameterKind.CHOICE),
     _build_choice(_F.LEAST, "least(a, b)"),
     _build_choice(_F.GREATEST, "greatest(a, b)"),
     Signature(

@@ -29,7 +29,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     ValueRef,
 )
-from omnigraph.query.logical_plan import POSITION_PREFIX
+from omnigraph.query.logical_plan import POSITION_PREFIX, ValueBlock
 from omnigraph.query.union_types import (
     ID_COLUMN,
     TYPE_COLUMN,
@@ -79,6 +79,11 @@ class NameResolver(Protocol):
 
 class BlockLifter(Protocol):
     """Binds the blocks in expressions, each as a variable of the pattern around it."""
+
+    @property
+    def blocks(self) -> tuple[ValueBlock, ...]:
+        """The blocks that were bound so far."""
+        ...
 
     def lift(self, node: ast.Block) -> Expr | None:
         """Return the value of a block; None if it has an error, which is then already reported."""
@@ -196,6 +201,8 @@ class Scope:
     optional: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     """Names that were bound before a `with` that does not name them."""
+    aliases: frozenset[str] = frozenset()
+    """Columns of the read, which its order and conditions name without `$`."""
     lifter: BlockLifter | None = None
     lets: frozenset[str] = frozenset()
     elements: frozenset[str] = frozenset()
@@ -340,10 +347,7 @@ class ReadNameResolver:
             return None
         type_ = self.scope.find(node.name)
         if type_ is None and self.scope.is_let(node.name):
-            # Only one in a circle, which is reported, or one of whose value an id is asked is not replaced.
-            if not self.findings:
-                message = f"`${node.name}` is an abbreviation of a value, which has no id"
-                self.findings.add_error("T2", node.span, message, "use the variable of the node or edge itself")
+            # Only one in a circle, or one that is too long, is not replaced; it is reported where it is defined.
             return None
         if type_ is None:
             help_ = self._build_unbound_help(node.name)
@@ -351,6 +355,8 @@ class ReadNameResolver:
         return None if type_ is None or isinstance(type_, BrokenType) else type_
 
     def _build_unbound_help(self, name: str) -> str:
+        if name in self.scope.aliases:
+            return f"did you mean `{name}`? A column is named without `$` here"
         if name in self.scope.hidden:
             return "it is bound only inside a block, and is not visible outside it"
         if self.scope.is_dropped(name):

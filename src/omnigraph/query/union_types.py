@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import EdgeRef, Entity, Expr, Identity, NodeRef, Prop, require
+from omnigraph.query.expr import EdgeRef, Entity, Expr, FieldRef, Identity, NodeRef, Prop, require
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType, Property
 from omnigraph.schema.types import EnumOf, Scalar, ValueType
 
@@ -167,6 +167,15 @@ def unite_value_types(types: Sequence[ValueType]) -> ValueType | None:
 def build_meta_value(variable: str, name: str, origin: Span, *, nullable: bool = False) -> Prop:
     """Build `$x.@id` or `$x.@type` of a union: a value, unlike an `Identity`, which tells rows apart."""
     return Prop(variable=variable, name=name, type=Scalar.STRING, nullable=nullable, origin=origin)
+
+
+def list_identity_fields(node: Expr) -> tuple[FieldRef, FieldRef]:
+    """Return the type and the id of a node or edge that is no variable."""
+    type_value, id_value = (
+        FieldRef(operand=node, name=name, type=Scalar.STRING, nullable=node.nullable, origin=node.origin)
+        for name in (TYPE_COLUMN, ID_COLUMN)
+    )
+    return type_value, id_value
 
 
 def list_identities(entity: Entity) -> tuple[Expr, ...]:

@@ -107,7 +107,8 @@ def _plan_key_change(old: AnyType, new: AnyType, names: Mapping[str, str]) -> It
         table=new.table_key,
         code="OG-MF-106",
         facts=build_from_to(*(rule_to_json(KeyRule(key)) if key else None for key in (old.key, new.key))),
-        message=f"{format_name(new)} has {before} and can't have {after}: its ids come from the key",
+        message=f"{format_name(new)} has {before} and can't have {after}: its ids come from the key; add a type, "
+        "copy the rows, drop this one",
     )
 
 
@@ -272,7 +273,8 @@ def _plan_type_change(type_: AnyType, old: Property, new: Property) -> Iterator[
     removed = [value for value in old.type.values if value not in new.type.values]
     added = [value for value in new.type.values if value not in old.type.values]
     if removed:
-        reason = f"{where} can't lose the enum {_format_values(removed)}: rows may hold it"
+        lost = f"{where} can't lose the enum {_format_values(removed)}: rows may hold it"
+        reason = f"{lost}; add a property, copy the values, drop this one"
         yield _build_unsupported_step(type_, new.name, "OG-MF-106", reason, {**change, "removed": [*removed]})
     elif added:
         yield Step(

@@ -495,18 +495,26 @@ def _find_few(
     """Find rows by a few keys: in the cache of keys where possible, else by a filter."""
     where = filters.build_in_list(column, keys)
     schema = table.schema
+    cache = table.handles.keys
     cached = None
-    if table.handles.keys is not None and set(columns) <= {*schema.names, ROW_NUMBER}:
-        cached = table.handles.keys.find(table, schema.field(column), keys, _find_covered_fragments(table, column))
-    if cached is None:
+    if cache is not None and set(columns) <= {*schema.names, ROW_NUMBER}:
+        cached = cache.find(table, schema.field(column), keys, _find_covered_fragments(table, column))
+    if cache is None or cached is None:
         return table.scan(columns, where, with_address=with_address)
     selected = [*columns, ADDRESS] if with_address else list(columns)
     known = {column: cached.values, ADDRESS: pa.array(cached.addresses)}
     if cached.ids is not None:
         known[ID] = cached.ids
-    is_answered = known.keys() >= set(selected)
-    # Values of other columns are read, but only from the fragments that have a row.
-    fragments = list(cached.uncached) if is_answered else cached.list_fragments()
+    unread = cached.addresses
+    if known.keys() >= set(selected):
+        unread = unread[:0]
+    else:
+        known.clear()
+        if ROW_NUMBER not in columns:
+            known, taken, unread = cache.take_written(table, unread, [schema.field(name) for name in columns])
+            known[ADDRESS] = pa.array(taken)
+    # Other values are read, but only from the fragments that have a row.
+    fragments = [*cached.uncached, *np.unique(unread >> np.uint64(32)).tolist()]
     batches = []
     if fragments:
         batches = list(table.iter_batches(columns, where, with_address=with_address, fragments=fragments))
@@ -517,7 +525,7 @@ def _find_few(
     else:
         # Without a scan, which takes 0.4 ms to plan: most lookups of new keys end here.
         parts = [_select_fields(schema, selected).empty_table()]
-    if is_answered:
+    if known.keys() >= set(selected):
         parts.append(pa.Table.from_arrays([known[name] for name in selected], schema=parts[0].schema))
     rows = pa.concat_tables(parts)
     _check_watch(table, rows.nbytes)

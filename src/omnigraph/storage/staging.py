@@ -619,7 +619,11 @@ def delete_rows(table: LanceTable, addresses: Addresses) -> tuple[tuple[str, ...
                 if metadata is None:
                     removed.append(number)
                 else:
-                    updated.append(json.dumps(stamp_deletions(table.handles.store, table.path, metadata.to_json())))
+                    stamped = stamp_deletions(table.handles.store, table.path, metadata.to_json())
+                    updated.append(json.dumps(stamped))
+                    if table.handles.keys is not None:
+                        name = format_deletion_name(stamped).removeprefix("_deletions/")
+                        table.handles.keys.note_deleted(table, number, name, local)
         except BaseException:
             remove_files(table, list_deletion_files(table, updated))
             raise

@@ -14,12 +14,13 @@ from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.projected_table import ProjectedTables
 from omnigraph.engine.merging.schema_agreement import Side
 from omnigraph.engine.merging.table_merge import MergedTable, MergeInputs, build_merged_snapshot
-from omnigraph.engine.table_diff import read_rows_at
+from omnigraph.engine.table_diff import TableDiff, read_rows_at
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.write_buffer import WriteBuffer
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import EdgeType, NodeType
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
+from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.table_cache import TableCache
 
 
@@ -70,10 +71,22 @@ def _check_ends(sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, side: 
         return
     edge_ids: set[str] = set()
     ends = list_ends(edge)
+    if sides.is_partial and side == "theirs":
+        # Ours may have deleted any node since, so the ends of all these edges are looked up.
+        before = sides.find_table(sides.base, edge)
+        diff = None if before is None else sides.find_differences(edge, before, after)
+        written = after.table.scan([ID]) if diff is None else _read_written(after.table, diff, [ID])
+        _add_orphans(sides, pending, edge, sorted(written.column(ID).to_pylist()), side, conflicts)
+        return
     deleted = {end.node: _find_deleted(sides, pending.get_node_type(end.node), other) for end in ends}
     if not any(len(ids) for ids in deleted.values()):
         return
     columns = [ID, SRC, DST]
+    if sides.is_partial:
+        for end in ends:
+            edge_ids.update(after.table.find_rows(end.column, deleted[end.node], [ID]).column(ID).to_pylist())
+        _add_orphans(sides, pending, edge, sorted(edge_ids), side, conflicts)
+        return
     # With several bases, a change since any of them is suspect; `_add_orphans` checks against the merged state.
     for base in sides.bases:
         before = sides.find_table(base, edge)
@@ -81,12 +94,16 @@ def _check_ends(sides: MergeInputs, pending: WriteBuffer, edge: EdgeType, side: 
             rows = after.table.scan(columns)
         else:
             diff = sides.find_differences(edge, before, after)
-            rows = read_rows_at(after.table, np.concatenate([diff.inserted, diff.later]), columns)
+            rows = _read_written(after.table, diff, columns)
         for end in ends:
             is_dangling = is_among(rows.column(end.column), deleted[end.node])
             edge_ids.update(rows.column(ID).filter(pa.array(is_dangling)).to_pylist())
     if edge_ids:
         _add_orphans(sides, pending, edge, sorted(edge_ids), side, conflicts)
+
+
+def _read_written(table: LanceTable, diff: TableDiff, columns: Sequence[str]) -> pa.Table:
+    return read_rows_at(table, np.concatenate([diff.inserted, diff.later]), columns)
 
 
 def _find_deleted(sides: MergeInputs, node: NodeType, side: Side) -> pa.Array:

@@ -35,7 +35,7 @@ from omnigraph.engine.merging.side_changes import (
 )
 from omnigraph.engine.merging.three_way import Clash, Prefer, RowMerge, merge_three_way
 from omnigraph.engine.migrating.type_changes import TypeChange
-from omnigraph.engine.table_diff import TableDiff, diff_tables, read_rows_at
+from omnigraph.engine.table_diff import TableDiff, diff_rows, diff_tables, read_rows_at
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
@@ -110,6 +110,8 @@ class MergeInputs:
     strategy: Side | None = None
     criss_cross: CrissCrossBase | None = None
     """All bases, if there are several; `base` is one of them."""
+    is_partial: bool = False
+    """Whether only rows that theirs changed are compared: theirs is one commit, ours may have changed many rows."""
     watch: Watch | None = None
     """The limits of the merge."""
     _differences: dict[tuple[str, int, str, int], TableDiff] = field(default_factory=dict, repr=False)
@@ -222,9 +224,40 @@ class MergeInputs:
         """
         key = (before.table.path, before.table.version, after.table.path, after.table.version)
         if key not in self._differences:
-            fills = find_fills(type_, before.type, after.type)
-            self._differences[key] = diff_tables(before.table, after.table, fills)
+            if self._is_limited(type_, before, after):
+                self._differences[key] = diff_rows(before.table, after.table, self._find_their_ids(type_))
+            else:
+                fills = find_fills(type_, before.type, after.type)
+                self._differences[key] = diff_tables(before.table, after.table, fills)
         return self._differences[key]
+
+    def _is_limited(self, type_: AnyType, before: StateTable, after: StateTable) -> bool:
+        """Return whether a diff is that of ours and can be limited to rows that theirs changed.
+
+        Not under a new schema, which has to be compared with all rows that ours changed.
+        """
+        views = (self.base, self.ours, self.theirs)
+        base, ours, theirs = (self.find_table(view, type_) for view in views)
+        if not self.is_partial or base is None or ours is None or theirs is None:
+            return False
+        is_ours = is_same_version(before, base) and is_same_version(after, ours) and not is_same_version(after, theirs)
+        return is_ours and not any(has_different_rules(type_, self.catalog, view.catalog) for view in views)
+
+    def _find_their_ids(self, type_: AnyType) -> pa.Array:
+        """Return the ids of the rows of a table that theirs changed, and of edges that may have to stay with them."""
+        base, theirs = (self.find_table(view, type_) for view in (self.base, self.theirs))
+        assert base is not None and theirs is not None  # noqa: PT018, S101 - `_is_limited` was checked
+        diff = self.find_differences(type_, base, theirs)
+        ids = [
+            read_rows_at(base.table, np.concatenate([diff.deleted, diff.earlier]), [ID]).column(ID),
+            read_rows_at(theirs.table, diff.inserted, [ID]).column(ID),
+        ]
+        if self.strategy == "theirs" and isinstance(type_, EdgeType):
+            # A node that theirs changed and ours deleted stays, with the edges that ours deleted with it.
+            for column, name in ((SRC, type_.source), (DST, type_.target)):
+                nodes = self._find_their_ids(self.catalog.nodes[name])
+                ids.append(base.table.find_rows(column, nodes, [ID]).column(ID))
+        return pa.concat_arrays([concat_chunks(part).cast(pa.string()) for part in ids]).unique()
 
     def get_other(self, side: Side) -> Side:
         """Return the side that this one is merged with."""

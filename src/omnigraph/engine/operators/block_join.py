@@ -14,7 +14,8 @@ from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.kernels import argsort_stable
 from omnigraph.engine.operators.chunking import concat_bindings
 from omnigraph.engine.operators.distinct import compact
-from omnigraph.engine.operators.join import JoinMatches, join
+from omnigraph.engine.operators.join import join
+from omnigraph.engine.operators.join_matches import RunMatches
 from omnigraph.engine.operators.multiplicity import pack_keys, shift_missing
 from omnigraph.engine.physical_plan import SEED
 from omnigraph.engine.query_budget import Budget
@@ -88,7 +89,7 @@ def join_matches(
         counts = np.maximum(counts, 1)
     if seeds.row_numbers is not None:
         begins, counts = begins[seeds.row_numbers], counts[seeds.row_numbers]
-    joined = join(bindings, right, JoinMatches(order, begins, counts), budget)
+    joined = join(bindings, right, RunMatches(order, begins, counts, bindings.size), budget)
     budget.release(nbytes)
     return joined
 

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.operators.union_edges import unite_positions
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, get_column_name
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
@@ -19,6 +21,7 @@ from omnigraph.query.expr import (
     Bm25,
     Compare,
     Distance,
+    Entity,
     Expr,
     Identity,
     MetaColumn,
@@ -50,6 +53,10 @@ class BindingValues:
             return self.context.values.take(expr.variable, at, to_stored_type(expr.type))
         return self.context.take_values(self.types[expr.variable], get_column_name(expr), at)
 
+    def log_overflow(self, variable: str, log: OverflowLog) -> None:
+        """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""
+        self.context.values.log_overflow(variable, self.columns[variable], log)
+
     def read_positions(self, variable: str) -> Column:
         """Return the positions of a variable's rows; null where it has none."""
         return mask_missing(self.columns[variable])
@@ -57,6 +64,10 @@ class BindingValues:
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         return self.context.take_at(type_name, column, at)
+
+    def unite_positions(self, type_name: str, union_name: str, at: Column) -> Column:
+        """Return positions of a type's table as positions of a union of types; null where there is none."""
+        return unite_positions(at, type_name, union_name, self.context)
 
     def read_search_value(self, expr: SearchValue) -> Column:
         """Return a score, a distance or a passage in every row."""
@@ -96,8 +107,8 @@ def to_mask(values: Column) -> NDArray[np.bool_]:
 
 
 def has_search(expr: Expr) -> bool:
-    """Return whether an expression contains a search, which no filter of a table evaluates."""
-    searches = TextMatch | Nearest | Bm25 | Rrf | Distance | Snippet
+    """Return whether an expression contains a search or a whole node or edge, which no filter of a table evaluates."""
+    searches = TextMatch | Nearest | Bm25 | Rrf | Distance | Snippet | Entity
     return any(isinstance(part, searches) for part in walk(expr))
 
 

@@ -12,13 +12,16 @@ from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, build_lists
 from omnigraph.engine.physical_plan import Link, LinkMember, TypeConversion
+from omnigraph.engine.predicate_eval import Column
 from omnigraph.engine.tables.csr import build_csr, choose_position_type, collapse_parallel_edges
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.union_reader import UnionReader
+from omnigraph.engine.value_store import NO_POSITION, mask_missing
 from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.union_types import list_members
 from omnigraph.schema.arrow import DST, ID, SRC
-from omnigraph.storage.arrow_buffers import read_numbers
+from omnigraph.storage.arrow_buffers import fill_nulls, read_numbers
+from omnigraph.storage.columnar_sets import concat_chunks
 
 # Memory per edge while the lists are built: both ends, the edge, and the packed key that is sorted.
 _EDGE_BYTES = 48
@@ -113,6 +116,15 @@ def convert_positions(at: Positions, from_name: str, to_name: str, context: Exec
         if base is not None:
             result[rows] = own + base
     return result
+
+
+def unite_positions(at: Column, from_name: str, to_name: str, context: ExecutionContext) -> pa.Array:
+    """Return a column of positions of a type as positions of a union; null where there is none."""
+    positions = fill_nulls(concat_chunks(at), NO_POSITION).astype(np.int64, copy=False)
+    is_bound = positions >= 0
+    converted = np.full(len(positions), NO_POSITION, np.int64)
+    converted[is_bound] = convert_positions(positions[is_bound], from_name, to_name, context)
+    return mask_missing(converted)
 
 
 def convert_columns(bindings: Bindings, conversions: Iterable[TypeConversion], context: ExecutionContext) -> Bindings:

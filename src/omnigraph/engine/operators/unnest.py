@@ -12,6 +12,7 @@ from omnigraph.engine.operators.filter import BindingValues
 from omnigraph.engine.operators.multiplicity import multiply_counts
 from omnigraph.engine.physical_plan import Unnest
 from omnigraph.engine.predicate_eval import evaluate_over
+from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.value_store import NO_POSITION, to_stored_type
 from omnigraph.query.expr import ArrayOf
 from omnigraph.query.expr_tree import find_variables
@@ -30,6 +31,7 @@ class SharedElements:
 
     elements: Ints
     size: int
+    log: OverflowLog
 
 
 def unnest(
@@ -42,19 +44,27 @@ def unnest(
 ) -> Bindings:
     """Return a row for each element of the list in each row, in the order of the lists.
 
-    `shared` are the elements if the list reads no variable: see `bind_shared`.
+    A list in which an integer overflows has one element, which is unknown: no condition on it is true, and to read it
+    otherwise is an error. `shared` are the elements if the list reads no variable: see `bind_shared`.
     """
+    log = OverflowLog() if shared is None else shared.log
+    overflowed: NDArray[np.bool_] | None = None
     if shared is not None:
         counts = np.full(bindings.size, shared.size, np.int64)
         lists = None
     else:
-        lists = _evaluate(step, bindings, context)
+        lists, log = _evaluate(step, bindings, context)
         counts = np.where(is_valid(lists), np.diff(lists.offsets.to_numpy()), 0).astype(np.int64)
+        overflowed = _find_overflowed(log, bindings.size)
     if step.element is None and step.position is None:
         if step.is_test:
             return bindings.take(counts > 0)
+        # How many elements there are is read, and nothing else.
+        log.check()
         if has_multiplicity:
             return _multiply(bindings, counts)
+    if overflowed is not None:
+        counts = np.where(overflowed, 1, counts)
     total = int(counts.sum())
     claim = total * _BYTES_PER_VALUE * (len(bindings.columns) + 2)
     context.budget.claim(claim, f"{total:,} elements of ${step.variable}")
@@ -64,13 +74,17 @@ def unnest(
             elements = np.tile(shared.elements, bindings.size)
         else:
             assert lists is not None  # noqa: S101 - without shared elements every row has a list
-            elements = bind_elements(step, lists.flatten(), context)
+            elements = _bind_elements_of(step, lists, counts, overflowed, context, log)
         result = result.with_column(step.element, elements)
     if step.position is not None:
         # The place of each element in its own list.
         starts = np.repeat(np.cumsum(counts) - counts, counts)
         places = pa.array(np.arange(total) - starts, pa.int64())
-        result = result.with_column(step.position, context.values.append(step.position, places, context.budget))
+        indices = context.values.append(step.position, places, context.budget)
+        if log.mask is not None:
+            is_unknown = np.repeat(np.broadcast_to(log.mask, bindings.size), counts)
+            context.values.mark_overflow(step.position, indices[is_unknown], log.text)
+        result = result.with_column(step.position, indices)
     context.budget.release(claim)
     return result
 
@@ -79,10 +93,12 @@ def bind_shared(step: Unnest, context: ExecutionContext) -> SharedElements | Non
     """Return the elements of a list that reads no variable, bound once; None if it reads one."""
     if find_variables(step.value):
         return None
-    lists = _evaluate(step, Bindings({}, 1), context)
-    elements = lists.flatten()
-    bound = np.zeros(0, np.int64) if step.element is None else bind_elements(step, elements, context)
-    return SharedElements(bound, len(elements))
+    lists, log = _evaluate(step, Bindings({}, 1), context)
+    overflowed = _find_overflowed(log, 1)
+    counts = np.array([len(lists.flatten()) if overflowed is None else 1])
+    if step.element is None:
+        return SharedElements(np.zeros(0, np.int64), int(counts[0]), log)
+    return SharedElements(_bind_elements_of(step, lists, counts, overflowed, context, log), int(counts[0]), log)
 
 
 def bind_elements(step: Unnest, elements: pa.Array, context: ExecutionContext) -> Ints:
@@ -95,11 +111,37 @@ def bind_elements(step: Unnest, elements: pa.Array, context: ExecutionContext) -
     return context.values.append(step.variable, stored, context.budget)
 
 
-def _evaluate(step: Unnest, bindings: Bindings, context: ExecutionContext) -> pa.Array:
+def _bind_elements_of(
+    step: Unnest,
+    lists: pa.Array,
+    counts: Ints,
+    overflowed: NDArray[np.bool_] | None,
+    context: ExecutionContext,
+    log: OverflowLog,
+) -> Ints:
+    """Return what the bindings hold for the elements of all lists; those that are unknown are marked."""
+    elements = lists.flatten()
+    if overflowed is None:
+        return bind_elements(step, elements, context)
+    is_unknown = np.repeat(overflowed, counts)
+    # The elements that are known come in the order of the lists; a null stands for each of the others.
+    places = pa.array(np.cumsum(~is_unknown) - 1, pa.int64(), mask=is_unknown)
+    bound = bind_elements(step, elements.take(places), context)
+    context.values.mark_overflow(step.variable, bound[is_unknown], log.text)
+    return bound
+
+
+def _find_overflowed(log: OverflowLog, size: int) -> NDArray[np.bool_] | None:
+    return None if log.mask is None else np.broadcast_to(log.mask, size)
+
+
+def _evaluate(step: Unnest, bindings: Bindings, context: ExecutionContext) -> tuple[pa.Array, OverflowLog]:
+    """Return the list of each row, and where an integer in it overflows."""
+    log = OverflowLog()
     values = BindingValues(bindings.columns, bindings.size, dict(step.types), context)
-    lists = concat_chunks(evaluate_over(step.value, values, context.inputs))
+    lists = concat_chunks(evaluate_over(step.value, values, context.inputs, log))
     # Offsets of 32 bits would not hold the elements of many long lists: rows come in chunks, so they don't get there.
-    return lists if pa.types.is_list(lists.type) else lists.cast(to_stored_type(step.value.type))
+    return (lists if pa.types.is_list(lists.type) else lists.cast(to_stored_type(step.value.type))), log
 
 
 def _multiply(bindings: Bindings, counts: Ints) -> Bindings:

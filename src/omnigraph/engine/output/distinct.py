@@ -13,7 +13,20 @@ from omnigraph.engine.kernels import MAX_KERNEL_ROWS, Check, argsort_stable, ski
 from omnigraph.engine.operators.multiplicity import sum_by_position
 from omnigraph.engine.output.projection import Frame, Rows
 from omnigraph.engine.output.sort_keys import to_ordered_ints
-from omnigraph.query.expr import Const, Entity, Expr, Identity, MetaColumn, Now, ParamRef, Prop, ValueRef, WalkOf
+from omnigraph.query.expr import (
+    Const,
+    EdgeRef,
+    Entity,
+    Expr,
+    Identity,
+    MetaColumn,
+    NodeRef,
+    Now,
+    ParamRef,
+    Prop,
+    ValueRef,
+    WalkOf,
+)
 from omnigraph.query.walk_plan import WALK_KEY, read_part
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import EnumOf, Scalar
@@ -102,6 +115,9 @@ def encode_expr(frame: Frame, expr: Expr) -> Codes | None:
             return None
         case Entity(variable=variable) | Identity(variable=variable, part=MetaColumn.ID):
             return _encode_positions(frame.get_positions(variable), frame.get_table(variable).size)
+        case ValueRef() if isinstance(expr.type, WalkOf):
+            # Equal walks may be stored more than once.
+            return encode_values(frame.evaluate(read_part(expr, WALK_KEY)))
         case ValueRef(variable=variable, type=type_) if not (isinstance(type_, Scalar | EnumOf)):
             # Lists and records have no order, but the same index is the same value.
             indices = frame.get_positions(variable)
@@ -113,9 +129,9 @@ def encode_expr(frame: Frame, expr: Expr) -> Codes | None:
             if not expr.nullable and _is_unique(frame.get_table(variable).type, name):
                 return _encode_positions(frame.get_positions(variable), frame.get_table(variable).size)
             return _encode_column(frame, variable, name, expr)
-        case ValueRef() if isinstance(expr.type, WalkOf):
-            # Equal walks may be stored more than once.
-            return encode_values(frame.evaluate(read_part(expr, WALK_KEY)))
+        case _ if isinstance(expr.type, NodeRef | EdgeRef):
+            # A node or edge is its position, also if it is no variable.
+            return encode_values(frame.evaluate_stored(expr))
         case _:
             return encode_values(frame.evaluate(expr))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.operators.union_edges import unite_positions
 from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
 from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
@@ -42,7 +43,7 @@ from omnigraph.query.expr import (
     ValueRef,
     Window,
 )
-from omnigraph.query.expr_tree import find_variables, walk
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
@@ -145,16 +146,7 @@ class Frame:
 
     def evaluate_logged(self, expr: Expr, rows: Rows | None, log: OverflowLog) -> pa.Array:
         """Evaluate an expression like `evaluate_stored`; rows in which an integer overflows are added to `log`."""
-        for part in walk(expr):
-            # The value of a block may have overflowed where it was folded, as a condition may not care.
-            if not isinstance(part, ValueRef) or not self.context.values.has_overflow(part.variable):
-                continue
-            # What an aggregate has folded is no column of the groups, and was checked then.
-            if part.variable in self.bindings.columns:
-                self.context.values.log_overflow(part.variable, self.get_positions(part.variable, rows), log)
         match expr:
-            case ValueRef():
-                return self.read_value(expr, rows)
             case Aggregate() | Window():
                 values = self.aggregates[expr]
                 return values if rows is None else values.take(build_array(rows))
@@ -191,6 +183,12 @@ class FrameValues:
             return self.frame.read_value(expr, self.rows)
         return self.frame.evaluate(expr, self.rows)
 
+    def log_overflow(self, variable: str, log: OverflowLog) -> None:
+        """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""
+        values = self.frame.context.values
+        if values.has_overflow(variable):
+            values.log_overflow(variable, self.frame.get_positions(variable, self.rows), log)
+
     def read_positions(self, variable: str) -> Column:
         """Return the positions of a variable's rows; null where it has none."""
         return mask_missing(self.frame.get_positions(variable, self.rows))
@@ -198,6 +196,10 @@ class FrameValues:
     def read_property(self, type_name: str, column: str, at: Column) -> Column:
         """Return the values of a column at positions of a type's table; null where there is no position."""
         return self.frame.context.take_at(type_name, column, at)
+
+    def unite_positions(self, type_name: str, union_name: str, at: Column) -> Column:
+        """Return positions of a type's table as positions of a union of types; null where there is none."""
+        return unite_positions(at, type_name, union_name, self.frame.context)
 
     def read_search_value(self, expr: SearchValue) -> Column:
         """Return a distance or a passage."""

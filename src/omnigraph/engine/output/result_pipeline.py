@@ -91,7 +91,7 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
             # A condition on the score needs all rows: they are scored already, and none was left out.
             rank = SortKey(query.rank, descending=True)
         else:
-            frame, rank = _rank(frame, query.rank, None if query.per else last)
+            frame, rank = _rank(frame, query.rank, frame.size if query.per else last)
     if query.grouping is not None and isinstance(matches, Bindings):
         columns = len(query.grouping.keys) + len(query.grouping.aggregates) + _WORK_COLUMNS
         with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"grouping {frame.size:,} rows"):
@@ -99,7 +99,7 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
     elif query.distinct:
         columns = len(query.output) + _WORK_COLUMNS
         with reserve(context.budget, frame.size * _BYTES_PER_VALUE * columns, f"comparing {frame.size:,} rows"):
-            frame = select_distinct(frame, [column.value for column in query.output])
+            frame = select_distinct(frame, query.compared)
     if query.is_ordered:
         frame = _sort_and_limit(frame, query, rank, first, last)
     return ResultFrame(query, frame, build_output_schema(query, context.catalog))
@@ -180,6 +180,9 @@ def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | No
             every = frame.get_positions(variable)
             at = _find_distinct(every[every >= 0], frame.context.budget.check)
             top = first if last is None else last
+            if query.per:
+                # The first rows of a group may be far down: both lists have all rows.
+                top = frame.size
             values = score_rows(frame.context, rank, frame.types[variable], at, candidates=at, top=top)
             scores[rank] = ScoreColumn(at, np.asarray(values))
     return replace(frame, scores=scores)

@@ -50,7 +50,7 @@ class TopKSink:
         self._size = 0
         self._size_after_pruning = 0
         self._has_sorted_input = False
-        self._output = [column.value for column in query.output]
+        self._output = query.compared
         # Without a variable in the output, all matches have equal values: `return distinct { 1 }` needs one of them.
         self._is_one_row_enough = query.distinct and not any(map(find_variables, self._output))
         self._is_pruning = False

@@ -17,6 +17,10 @@ from omnigraph.engine.physical_plan import (
     Expand,
     Filter,
     Join,
+    JoinAlternatives,
+    JoinComparison,
+    JoinCondition,
+    JoinMembership,
     LeftJoin,
     Link,
     Merge,
@@ -147,7 +151,7 @@ def _format_title(step: Step) -> str:
         case Product():
             return "product with"
         case Join():
-            return f"join on {format_expr(step.left)} {step.op.value} {format_expr(step.right)} with"
+            return f"join on {' and '.join(map(_format_condition, step.conditions))} with"
         case Compact():
             return _format_compact_title(step)
         case Merge():
@@ -157,6 +161,19 @@ def _format_title(step: Step) -> str:
             return "nothing: no row can match"
         case _:
             return _format_block_title(step)
+
+
+def _format_condition(condition: JoinCondition) -> str:
+    match condition:
+        case JoinComparison():
+            return f"{format_expr(condition.left)} {condition.op.value} {format_expr(condition.right)}"
+        case JoinMembership():
+            sides = (condition.left, condition.right) if condition.is_whole_left else (condition.right, condition.left)
+            return f" {condition.kind.value} ".join(map(format_expr, sides))
+        case JoinAlternatives():
+            return " or ".join(map(_format_condition, condition.terms))
+        case _:
+            assert_never(condition)
 
 
 def _format_block_title(step: BlockStep) -> str:

@@ -4,13 +4,14 @@ Greedy, by cost, and deterministic: equal costs are decided by the order of appe
 samples of columns that the query reads as well.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import (
     SEED,
+    VALUE_TYPE,
     BindValue,
     BlockStep,
     DerivedSteps,
@@ -29,21 +30,12 @@ from omnigraph.engine.physical_plan import (
 )
 from omnigraph.engine.planning.cost_model import CostModel
 from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, estimate_test_share
+from omnigraph.engine.planning.join_conditions import find_join, has_equality
 from omnigraph.engine.planning.join_order import JoinOrderPlanner
-from omnigraph.engine.planning.pattern_graph import JoinPredicate, PatternGraph
+from omnigraph.engine.planning.pattern_graph import PatternGraph
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredicates, PlanBuilder, PlanContext
-from omnigraph.engine.predicate_eval import find_shared_type
 from omnigraph.lang.query_ast import BlockKind
-from omnigraph.query.expr import (
-    Compare,
-    Expr,
-    FieldRef,
-    Identity,
-    Op,
-    Prop,
-    ShapedType,
-    ValueRef,
-)
+from omnigraph.query.expr import Expr
 from omnigraph.query.expr_tree import find_variables, find_windows
 from omnigraph.query.logical_plan import (
     DerivedEdge,
@@ -59,12 +51,11 @@ from omnigraph.query.logical_plan import (
     list_sources,
 )
 from omnigraph.query.rules.empty_pattern import is_empty
-from omnigraph.schema.types import Scalar
 
 # A cross product with at least this number of rows on both sides gets a warning.
 MIN_WARNED_ROWS = 1_000.0
-# A range join needs at least this number of rows on both sides; sorting one does not pay off for fewer.
-MIN_RANGE_JOIN_ROWS = 1_000.0
+# A join without an equality needs at least this number of pairs; sorting one side does not pay off for fewer.
+MIN_RANGE_JOIN_PAIRS = 1_000_000.0
 # Up to this LIMIT, rows are best produced in the order in which they are returned.
 MAX_ORDERED_LIMIT = 10_000
 
@@ -130,13 +121,14 @@ def _analyze_output(query: ReadQuery) -> tuple[MatchSemantics, tuple[Expr, ...]]
         aggregates = query.grouping.aggregates
         # Sums, averages and counts depend on the number of equal matches; other aggregates only on their existence.
         has_count = any(aggregate.counts_rows for aggregate in aggregates)
-        return MatchSemantics.COUNT if has_count else MatchSemantics.EXISTS, (*query.grouping.keys, *aggregates)
+        reads = (*query.grouping.keys, *aggregates, *query.decided)
+        return MatchSemantics.COUNT if has_count else MatchSemantics.EXISTS, reads
     outputs = tuple(column.value for column in query.output)
     if any(find_windows(expr) for expr in query.results):
         # A window reads all matches, also those that `distinct` merges afterwards.
         return MatchSemantics.EVERY, query.results
     if query.distinct:
-        return MatchSemantics.EXISTS, outputs
+        return MatchSemantics.EXISTS, (*outputs, *query.decided)
     having = () if query.having is None else (query.having,)
     return MatchSemantics.EVERY, query.results if query.is_ordered else (*outputs, *having)
 
@@ -268,7 +260,7 @@ class _PatternPlanner:
         # `sorted` is stable: components with equal estimates keep their order of appearance.
         todo = sorted(components, key=self._estimate_min_rows)
         while todo:
-            component = next((component for component in todo if self._find_equality(component) is not None), todo[0])
+            component = next((component for component in todo if has_equality(builder, component)), todo[0])
             todo.remove(component)
             if builder.is_blank:
                 self._add_component(builder, component, hops)
@@ -289,7 +281,6 @@ class _PatternPlanner:
     def _attach_component(self, component: list[str], hops: list[Hop]) -> None:
         """Solve another component on its own, and join it by a comparison or else by a cross product."""
         builder = self._builder
-        equality = self._find_equality(component)
         builder.merge_rows()
         number = self._context.next_number()
         inner = builder.fork()
@@ -299,8 +290,8 @@ class _PatternPlanner:
         inner.merge_rows()
         steps = inner.build_steps(live)
         rows = builder.rows * inner.rows
-        condition = self._find_range(component, min(builder.rows, inner.rows)) if equality is None else equality
-        if condition is None:
+        joined = find_join(builder, component, has_ranges=builder.rows * inner.rows >= MIN_RANGE_JOIN_PAIRS)
+        if joined is None:
             is_large = min(builder.rows, inner.rows) >= MIN_WARNED_ROWS
             step: Step = Product(
                 number=number,
@@ -312,25 +303,15 @@ class _PatternPlanner:
             )
             builder.add(step, binds=live)
         else:
-            predicate, left, op, right = condition
-            builder.pending.join_predicates.remove(predicate)
-            types = builder.get_types(predicate.reads)
-            rows *= self._context.costs.estimate_selectivity(predicate.expr)
-            step = Join(number=number, left=left, op=op, right=right, types=types, steps=steps, rows=rows)
-            builder.add(step, reads=find_variables(left), binds=live)
+            reads = set[str]().union(*(predicate.reads for predicate in joined.predicates))
+            for predicate in joined.predicates:
+                builder.pending.join_predicates.remove(predicate)
+                rows *= self._context.costs.estimate_selectivity(predicate.expr)
+            step = Join(
+                number=number, conditions=joined.conditions, types=builder.get_types(reads), steps=steps, rows=rows
+            )
+            builder.add(step, reads=reads - set(component), binds=live)
         builder.apply_pending()
-
-    def _find_equality(self, component: list[str]) -> "_JoinCondition | None":
-        """Return a predicate that equi-joins a component with what is bound, its bound side first."""
-        return _find_join_condition(self._builder, component, lambda expr: expr.op is Op.EQ and _is_joinable(expr))
-
-    def _find_range(self, component: list[str], rows: float) -> "_JoinCondition | None":
-        """Return a predicate for a range join, if both sides have so many rows that sorting one pays off."""
-        if rows < MIN_RANGE_JOIN_ROWS:
-            return None
-        return _find_join_condition(
-            self._builder, component, lambda expr: expr.op in _RANGE_OPS and _is_joinable(expr) and _is_ordered(expr)
-        )
 
     # --- blocks -----------------------------------------------------------------------------------------
 
@@ -385,6 +366,11 @@ class _PatternPlanner:
             rows=paired,
             fan_out=paired / max(rows, 1.0),
             conversions=tuple(_find_conversions(block, pattern, listed) for pattern in block.alternatives),
+            elements=tuple(
+                (each.variable, each.type)
+                for each in block.variables
+                if each.variable in listed and get_type_name(each.type) == VALUE_TYPE
+            ),
         )
 
     def _plan_value(self, block: ValueBlock, rows: float) -> BindValue:
@@ -468,49 +454,3 @@ def _find_block_semantics(block: ValueBlock) -> MatchSemantics:
     if block.distinct or block.kind in (BlockKind.EXISTS, BlockKind.MIN, BlockKind.MAX):
         return MatchSemantics.EXISTS
     return MatchSemantics.COUNT
-
-
-# The predicate, and its bound side, operator and other side.
-_JoinCondition: TypeAlias = tuple[JoinPredicate, Expr, Op, Expr]
-_RANGE_OPS = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
-
-
-def _find_join_condition(
-    builder: PlanBuilder, component: list[str], accepts: Callable[[Compare], bool]
-) -> _JoinCondition | None:
-    members = set(component)
-    bound = builder.bound.keys()
-    for predicate in builder.pending.join_predicates:
-        expr = predicate.expr
-        if not isinstance(expr, Compare) or not accepts(expr):
-            continue
-        left, right = set(find_variables(expr.left)), set(find_variables(expr.right))
-        if left <= bound and right <= members:
-            return predicate, expr.left, expr.op, expr.right
-        if right <= bound and left <= members:
-            return predicate, expr.right, expr.op.mirrored, expr.left
-    return None
-
-
-def _is_ordered(expr: Compare) -> bool:
-    """Return whether the values are numbers, texts or times."""
-    return all(
-        isinstance(side.type, Scalar) and (side.type.is_numeric or side.type in _ORDERED_TYPES)
-        for side in (expr.left, expr.right)
-    )
-
-
-_ORDERED_TYPES = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
-
-
-# Values that are read as they are: a join evaluates each of its sides once.
-_JOINABLE = (Prop, Identity, ValueRef, FieldRef)
-
-
-def _is_joinable(expr: Compare) -> bool:
-    if not isinstance(expr.left, _JOINABLE) or not isinstance(expr.right, _JOINABLE):
-        return False
-    left, right = expr.left.type, expr.right.type
-    if isinstance(left, ShapedType) or isinstance(right, ShapedType):
-        return False
-    return find_shared_type(left, right) is not None

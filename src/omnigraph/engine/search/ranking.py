@@ -26,8 +26,10 @@ from omnigraph.engine.search.search_arguments import reserve, resolve_k, resolve
 from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
 from omnigraph.engine.search.tokenizer import Check, iter_with_check
 from omnigraph.engine.tables.table_reader import TableReader
+from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
 from omnigraph.query.logical_plan import RRF_LIMIT_FACTOR, RRF_MIN_ROWS
+from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.arrow_buffers import is_valid, read_numbers
 
@@ -159,8 +161,12 @@ def _sort_ties_by_id(
     is_tied[1:] |= is_same
     is_tied[:-1] |= is_same
     run = np.cumsum(np.concatenate(([True], ~is_same)))[is_tied]
-    ids = rows.take_values(ID, positions[is_tied], context.budget)
-    order = pc.sort_indices(pa.table({"run": run, "id": ids}), [("run", "ascending"), ("id", "ascending")])
+    keys = {"run": run}
+    if isinstance(rows, UnionReader):
+        # Rows of a union are told apart by type and id.
+        keys["type"] = rows.take_values(TYPE_COLUMN, positions[is_tied], context.budget)
+    keys["id"] = rows.take_values(ID, positions[is_tied], context.budget)
+    order = pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
     result = positions.copy()
     result[is_tied] = positions[is_tied][read_numbers(order)]
     return result
@@ -173,8 +179,10 @@ def _rank_nearest(
     context: ExecutionContext, rank: Nearest, type_name: str, candidates: Positions, top: int | None
 ) -> tuple[Positions, Floats]:
     """Return candidates with a vector, at least the `top` nearest and all ties, and their distances."""
-    query = resolve_vector(context, rank, type_name)
     rows, column = context.get_reader(type_name), rank.prop.name
+    if isinstance(rows, UnionReader):
+        return _rank_nearest_of_union(context, rank, rows, candidates, top)
+    query = resolve_vector(context, rank, type_name)
     if not rows.columns.costs.has_room_for(column):
         return _rank_nearest_by_scan(context, rows, column, query, candidates, top)
     if not rows.is_resident(column) and len(candidates) * _LOOKUP_DIVISOR < rows.size:
@@ -183,6 +191,21 @@ def _rank_nearest(
     with reserve(context.budget, 16 * rows.size, "ranking by nearest"):
         near = select_finalists(vectors, query, candidates, len(candidates) if top is None else top)
         return near, compute_distances_at(vectors.matrix, near, query, context.budget.check)
+
+
+def _rank_nearest_of_union(
+    context: ExecutionContext, rank: Nearest, rows: UnionReader, candidates: Positions, top: int | None
+) -> tuple[Positions, Floats]:
+    """Rank the candidates of each member on their own: a distance depends on no other row."""
+    positions: list[Positions] = [np.empty(0, np.int64)]
+    distances: list[Floats] = [np.empty(0, np.float64)]
+    for member, at, own in rows.split(candidates):
+        # A text is embedded for each member, by the model of its property.
+        near, values = _rank_nearest(context, rank, member.type.name, own, top)
+        base = int(candidates[at[0]]) - int(own[0])
+        positions.append(near.astype(np.int64, copy=False) + base)
+        distances.append(values)
+    return np.concatenate(positions), np.concatenate(distances)
 
 
 def _rank_nearest_by_lookup(
@@ -220,7 +243,10 @@ def _rank_nearest_by_scan(
 def _rank_bm25(
     context: ExecutionContext, rank: Bm25, type_name: str, candidates: Positions
 ) -> tuple[Positions, Floats]:
-    """Return candidates with a match, and their scores; the rarity of a word is counted over the whole table."""
+    """Return candidates with a match, and their scores; the rarity of a word is counted over the whole table.
+
+    The texts of a union are those of all its members.
+    """
     rows = context.get_reader(type_name)
     query = resolve_text(context.inputs, rank.query, "bm25")
     check = context.budget.check
@@ -228,7 +254,7 @@ def _rank_bm25(
         stems = stem_query(query, check)
     with reserve(context.budget, 8 * rows.size, "ranking by bm25"):
         scores = np.zeros(rows.size, np.float64)
-        for at, values in _iter_relevance(iter_segments(context, rows, rank.prop.name), stems, check):
+        for at, values in _iter_relevance(_iter_placed_segments(context, rows, rank.prop.name), stems, check):
             scores[at] += values
         if len(candidates) == rows.count:
             # Every live row is a candidate, so those with a score are the result.
@@ -238,20 +264,32 @@ def _rank_bm25(
     return candidates[has_match], values[has_match]
 
 
+def _iter_placed_segments(
+    context: ExecutionContext, rows: TableReader, column: str
+) -> Iterator[tuple[int, TextIndexSegment]]:
+    """Yield the segments of a column, each with where the positions of its table begin."""
+    if not isinstance(rows, UnionReader):
+        yield from ((0, segment) for segment in iter_segments(context, rows, column))
+        return
+    for member, base in zip(rows.members, rows.bases, strict=False):
+        yield from ((int(base), segment) for segment in iter_segments(context, member, column))
+
+
 def _iter_relevance(
-    segments: Iterable[TextIndexSegment], stems: Iterable[str], check: Check
+    segments: Iterable[tuple[int, TextIndexSegment]], stems: Iterable[str], check: Check
 ) -> Iterator[tuple[Positions, Floats]]:
     """Yield, word by word, the rows that have it and what it adds to their score; each word counts once."""
     # Scores need the statistics of the whole column, so the postings of all segments are collected first.
     hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {stem: [] for stem in stems}
     count = total = 0
-    for segment in segments:
+    for base, segment in segments:
         count += segment.count
         total += segment.total
         for stem, postings in iter_with_check(hits.items(), check):
             segment_postings = segment.find_postings(stem)
             if segment_postings is not None:
-                postings.append(segment_postings)
+                at, times, lengths = segment_postings
+                postings.append((at if base == 0 else at.astype(np.int64) + base, times, lengths))
     for postings in iter_with_check(hits.values(), check):
         idf = _compute_idf(sum(len(at) for at, _, _ in postings), count)
         for at, times, lengths in postings:

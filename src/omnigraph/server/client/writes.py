@@ -14,6 +14,7 @@ from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.load_inputs import GraphLines, expand_inputs
 from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, Strategy
 from omnigraph.ops.mutate import MutationResult
+from omnigraph.ops.reset import ResetResult
 from omnigraph.ops.schema_apply import SchemaResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.schema.catalog import build_catalog
@@ -146,18 +147,62 @@ class RemoteWrites:
     ) -> MergeResult:
         """Merge the changes of one branch into another; see `Graph.merge`."""
         check_actor(actor)
-        strategy_name = strategy.value if isinstance(strategy, Strategy) else strategy
         body = {
             "source": source,
             "into": into,
-            "strategy": strategy_name,
+            "strategy": _get_name(strategy),
             "message": message,
             "dry_run": dry_run,
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
+        return self._post_merge("merge", body)
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = "main",
+        strategy: Strategy | str | None = None,
+        actor: str = ANONYMOUS,
+        message: str | None = None,
+        dry_run: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> MergeResult:
+        """Undo the changes of one commit in a new one; see `Graph.revert`."""
+        check_actor(actor)
+        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        return self._post_merge("revert", {**_build_undo(commit, branch, strategy, message, dry_run), **limits})
+
+    def cherry_pick(
+        self,
+        commit: str,
+        *,
+        branch: str = "main",
+        strategy: Strategy | str | None = None,
+        actor: str = ANONYMOUS,
+        message: str | None = None,
+        dry_run: bool = False,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> MergeResult:
+        """Apply the changes of one commit to a branch; see `Graph.cherry_pick`."""
+        check_actor(actor)
+        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        return self._post_merge("cherry-pick", {**_build_undo(commit, branch, strategy, message, dry_run), **limits})
+
+    def reset(
+        self, branch: str, *, to: str, actor: str = ANONYMOUS, message: str | None = None, dry_run: bool = False
+    ) -> ResetResult:
+        """Give a branch the rows and the schema of another state; see `Graph.reset`."""
+        check_actor(actor)
+        body = {"to": to, "branch": branch, "message": message, "dry_run": dry_run}
+        return decode_struct(ResetResult, self._calls.post("reset", body))
+
+    def _post_merge(self, route: str, body: Mapping[str, object]) -> MergeResult:
         try:
-            return decode_struct(MergeResult, self._calls.post("merge", body))
+            return decode_struct(MergeResult, self._calls.post(route, body))
         except MergeConflictsError as error:
             # Raise it with a decoded result, as an embedded graph does; the error of the transport has only its JSON.
             document = cast("Mapping[str, Any]", error.facts()["merge"])
@@ -194,6 +239,22 @@ class RemoteWrites:
             "memory_bytes": memory_bytes,
         }
         return responses.decode_schema_result(self._calls.post("schema/apply", body, schema))
+
+
+def _get_name(strategy: Strategy | str | None) -> str | None:
+    return strategy.value if isinstance(strategy, Strategy) else strategy
+
+
+def _build_undo(
+    commit: str, branch: str, strategy: Strategy | str | None, message: str | None, is_dry_run: bool
+) -> dict[str, object]:
+    return {
+        "commit": commit,
+        "branch": branch,
+        "strategy": _get_name(strategy),
+        "message": message,
+        "dry_run": is_dry_run,
+    }
 
 
 class _LoadLines:

@@ -21,6 +21,7 @@ from omnigraph.ops.merge_result import MergeResult
 from omnigraph.ops.mutate import MutationResult
 from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.repair_result import RepairResult
+from omnigraph.ops.reset import ResetResult
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.ops.scrub_damage import DamagedFile
 from omnigraph.ops.tag import Tag
@@ -37,6 +38,7 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     IndexReport: "IndexAnswer",
     LoadResult: "LoadAnswer",
     MergeResult: "MergeAnswer",
+    ResetResult: "ResetAnswer",
     MutationResult: "MutationAnswer",
     OptimizeResult: "OptimizeAnswer",
     RepairResult: "RepairAnswer",

@@ -113,6 +113,27 @@ class MergeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: int | None = None
 
 
+class UndoBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The commit of a revert or a cherry-pick, and its options."""
+
+    commit: str
+    branch: str = "main"
+    strategy: str | None = None
+    message: str | None = None
+    dry_run: bool = False
+    seconds: float | None = None
+    memory_bytes: int | None = None
+
+
+class ResetBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The state that a branch returns to."""
+
+    to: str
+    branch: str = "main"
+    message: str | None = None
+    dry_run: bool = False
+
+
 class PlanBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A schema to plan a migration to."""
 

@@ -14,6 +14,7 @@ from omnigraph.ops.branch import Branch
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.merge_result import MergeResult
 from omnigraph.ops.mutate import MutationResult
+from omnigraph.ops.reset import ResetResult
 from omnigraph.policy import Action
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId, check_text, merge_params, parse_optional_instant, read_body
@@ -26,6 +27,8 @@ from omnigraph.server.http.request_bodies import (
     MutateBody,
     PlanAnswer,
     PlanBody,
+    ResetBody,
+    UndoBody,
 )
 from omnigraph.server.http.responses import respond_json
 from omnigraph.server.service import Service, get_exchange, get_service
@@ -167,6 +170,51 @@ async def merge(request: Request, graph: GraphId) -> Response:
         ),
     )
     service.record_commit(request, "merge", done.commit_id)
+    return respond_json(done.to_json())
+
+
+@router.post("/graphs/{graph}/revert", **describe_route(MergeResult, body=UndoBody, can_conflict=True))
+async def revert(request: Request, graph: GraphId) -> Response:
+    """Undo the changes of one commit in a new one. With conflicts nothing changes, and a 409 has them in `merge`."""
+    return await _answer_undo(request, graph, "revert")
+
+
+@router.post("/graphs/{graph}/cherry-pick", **describe_route(MergeResult, body=UndoBody, can_conflict=True))
+async def cherry_pick(request: Request, graph: GraphId) -> Response:
+    """Apply the changes of one commit to a branch. With conflicts nothing changes, and a 409 has them in `merge`."""
+    return await _answer_undo(request, graph, "cherry-pick")
+
+
+async def _answer_undo(request: Request, graph: str, operation: str) -> Response:
+    body = await read_body(request, UndoBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.CHANGE, body.branch)
+    done = await service.write(
+        request,
+        partial(
+            handle.revert if operation == "revert" else handle.cherry_pick,
+            body.commit,
+            branch=body.branch,
+            strategy=body.strategy,
+            message=body.message,
+            dry_run=body.dry_run,
+            budget=service.build_write_budget(body.seconds, body.memory_bytes),
+        ),
+    )
+    service.record_commit(request, operation, done.commit_id)
+    return respond_json(done.to_json())
+
+
+@router.post("/graphs/{graph}/reset", **describe_route(ResetResult, body=ResetBody, can_conflict=True))
+async def reset(request: Request, graph: GraphId) -> Response:
+    """Give a branch the rows and the schema of another state, in a new commit. The commits in between stay."""
+    body = await read_body(request, ResetBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.RESET, body.branch)
+    done = await service.write(
+        request, partial(handle.reset, body.branch, to=body.to, message=body.message, dry_run=body.dry_run)
+    )
+    service.record_commit(request, "reset", done.commit_id)
     return respond_json(done.to_json())
 
 
