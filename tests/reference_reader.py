@@ -365,10 +365,7 @@ class _Reader:
                 return read_walk(match[walk.variable], expr)
             case FieldRef():
                 owner = self.value(expr.operand, match)
-                if owner is None or expr.name != "@type":
-                    return None if owner is None else owner.get(expr.name)
-                # Only what has several types shows its own.
-                return owner.get("@type", getattr(expr.operand.type, "name", None))
+                return None if owner is None else _read_field(owner, expr)
             case IsNull():
                 return (self.value(expr.operand, match) is None) != expr.negated
             case Not():
@@ -632,6 +629,13 @@ def _identity(value: Any) -> Any:
 def _as_type(value: Any, prop: Prop) -> Any:
     """A value of a union's object: numbers of different types are all floats."""
     return float(value) if prop.type is Scalar.F64 and isinstance(value, int) else value
+
+
+def _read_field(owner: Mapping[str, Any], expr: FieldRef) -> Any:
+    """A field of a record, node or edge; only what has several types shows its own type."""
+    if expr.name == "@type":
+        return owner.get("@type", getattr(expr.operand.type, "name", None))
+    return owner.get(expr.name)
 
 
 def _sortable(value: Any) -> tuple[Any, ...]:

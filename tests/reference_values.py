@@ -86,8 +86,6 @@ def _field(reader: Reader, expr: FieldRef, match: Match) -> Any:
         return None
     if isinstance(expr.operand.type, NodeRef | EdgeRef):
         record = _find_record(reader, expr.operand.type, owner)
-        if expr.name == "@type":
-            return record.get("@type", expr.operand.type.name)
         return record["@" + expr.name] if expr.name in ("id", "src", "dst") else record.get(expr.name)
     return owner[expr.name]
 

@@ -447,9 +447,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     prepare = query_cache.prepare
 
-    def counted(source: Source, name: str | None, catalog: Any) -> Any:
+    def counted(source: Source, name: str | None, catalog: Any, check: Any) -> Any:
         seen.append(source.text)
-        return prepare(source, name, catalog)
+        return prepare(source, name, catalog, check)
 
     monkeypatch.setattr(query_cache, "prepare", counted)
     return seen

@@ -38,6 +38,8 @@ _BYTES_PER_FILE = 256
 # The rows of a file that this process writes are kept whole up to these limits: their next update reads nothing.
 MAX_KEPT_ROWS = 64
 MAX_KEPT_BYTES = 16 * 1024
+# Twice as many as the tail of a table usually has: each write copies the list.
+MAX_KEPT_FILES = 128
 MAX_NOTED_DELETIONS = 4_096
 # The tables whose looked-up columns are cached from rows that this process writes.
 _MAX_TABLES = 1_024
@@ -47,6 +49,8 @@ _MAX_TAILS = 256
 Files = tuple[str, ...]
 # The offsets of deleted rows, by data files and deletion file. A file has another one after each delete.
 _DeletedRows = dict[tuple[Files, str | None], Positions]
+# The columns of the rows of a file, by Lance's number of each.
+_Columns = dict[int, pa.Array]
 _NO_ROWS = np.empty(0, np.int64)
 
 
@@ -224,8 +228,8 @@ class KeyCache:
             return
         if rows.num_rows <= MAX_KEPT_ROWS and rows.nbytes <= MAX_KEPT_BYTES:
             # By the number of each column, as its name may be that of another column on another branch.
-            kept = {table.find_field_number(name): _take_column(rows, name) for name in rows.schema.names}
-            self._cache.put(("rows", table.path, files), kept, int(rows.nbytes) + _BYTES_PER_FILE * len(kept))
+            columns = {table.find_field_number(name): _take_column(rows, name) for name in rows.schema.names}
+            self._put_rows(table.path, files, columns)
         for name, key in self._get_columns(table.path).items():
             # On another branch, the name may be that of another column.
             if name not in rows.schema.names or key[2] != table.find_field_number(name):
@@ -233,6 +237,15 @@ class KeyCache:
             known = cast("_FileKeys | None", self._cache.get(key))
             if known is not None:
                 self._add(key, known, [files], [rows.num_rows], _take_column(rows, name).cast(known.values.type))
+
+    def _put_rows(self, path: str, files: Files, columns: "_Columns") -> None:
+        """Keep the rows of a file, and those of the newest files before it: one entry for a table, of bounded size."""
+        key = ("rows", path)
+        with self._lock:
+            known = {**cast("dict[Files, _Columns]", self._cache.get(key) or {}), files: columns}
+            newest = dict(islice(known.items(), max(0, len(known) - MAX_KEPT_FILES), None))
+            nbytes = sum(column.nbytes + _BYTES_PER_FILE for kept in newest.values() for column in kept.values())
+            self._cache.put(key, newest, nbytes)
 
     def note_deleted(self, table: KeyedTable, number: int, name: str, offsets: Positions) -> None:
         """Add the deleted rows of a deletion file that this process has just written: those before it, and `offsets`.
@@ -259,12 +272,13 @@ class KeyCache:
         """Return the columns of the rows whose files this process has written, their addresses, and those of others."""
         wanted = [(column, table.find_field_number(column.name)) for column in columns]
         files = {fragment.number: fragment.files for fragment in table.list_fragments()}
+        known = cast("dict[Files, _Columns]", self._cache.get(("rows", table.path)) or {})
         parts: dict[str, list[pa.Array]] = {}
         taken = unread = np.empty(0, np.uint64)
         fragments = addresses >> np.uint64(32)
         for fragment in np.unique(fragments).tolist():
             part = addresses[fragments == fragment]
-            kept = cast("dict[int, pa.Array]", self._cache.get(("rows", table.path, files[fragment])) or {})
+            kept = known.get(files[fragment], {})
             if any(number not in kept or kept[number].type != column.type for column, number in wanted):
                 unread = np.concatenate([unread, part])
                 continue

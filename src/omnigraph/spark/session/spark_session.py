@@ -149,7 +149,8 @@ def _stop_spark(scratch: TempDirectory) -> None:
     """Stop Spark before its files are removed."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - no public way
     gateway = SparkContext._gateway  # noqa: SLF001 - no public way
-    with suppress(Exception):  # this process is ending: no failure matters to it
+    # This process is ending: no failure matters to it, nor a JVM that an interrupt has ended before.
+    with suppress(Exception), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         if context is not None:
             context.stop()
         if gateway is not None and gateway.proc is not None:
