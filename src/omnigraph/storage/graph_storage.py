@@ -1,5 +1,6 @@
 """The storage of one graph: its location, control objects and Lance settings, shared by all its tables."""
 
+import os
 import threading
 from collections.abc import Iterable
 
@@ -115,6 +116,22 @@ class GraphStorage:
             except OSError as error:
                 raise convert_os_error("flush written files", error) from error
 
+    def write_file(self, path: str, data: bytes) -> None:
+        """Write a new file of a table, which no version refers to before it is flushed."""
+        self.runtime.telemetry.record("table", "put")
+        if self.local is None:
+            self.objects.put(path, data)
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self.resolve_uri(path), flags, 0o666)
+            try:
+                _write_all(descriptor, data)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise convert_os_error(f"write `{path}`", error) from error
+
     def keep_reserve(self) -> None:
         """Reserve the disk space that a cleanup needs on a full disk, if the settings ask for it.
 
@@ -142,6 +159,11 @@ class GraphStorage:
                 flush_above([self.resolve_uri(path) for path in paths], self._flushed)
             except OSError as error:
                 raise convert_os_error("flush written files", error) from error
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 class CountingObjectStore:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
 import lance
@@ -13,11 +14,15 @@ from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
 from omnigraph.storage.key_cache import KeyCache
+from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.verification import raise_mismatch
+from omnigraph.storage.version_codec import VersionContent, decode_indexes, decode_version
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
 MAX_CACHED_HANDLES = 512
 MAX_CACHED_VERSIONS = 8
+# The tables of which the content of one version is kept: about 150 bytes for each fragment.
+MAX_CACHED_CONTENTS = 64
 # Parts of the messages with which Lance reports a damaged or truncated data or deletion file. Whatever a decoder
 # rejects is the file's fault: it gets the content of the file, and no part of a request.
 _DAMAGE_MARKS = (
@@ -175,6 +180,8 @@ class TableCache:
         self._open: LruCache[tuple[str, int], lance.LanceDataset] = LruCache(MAX_CACHED_HANDLES)
         # The fragments of versions with a cached handle, as far as they were listed.
         self._fragments: LruCache[tuple[str, int], tuple[Fragment, ...]] = LruCache(MAX_CACHED_HANDLES)
+        # By table, the content of the version that this process created last: the next one is made of it.
+        self._contents: LruCache[str, VersionContent] = LruCache(MAX_CACHED_CONTENTS)
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -216,6 +223,36 @@ class TableCache:
         if self.is_verifying:
             self._check_rows(path, version, dataset)
         return dataset
+
+    def build_handle(self, path: str, version: int, manifest: bytes) -> lance.LanceDataset:
+        """Return a handle of a version whose manifest is in memory; no file is read."""
+        return lance.LanceDataset(
+            self.store.resolve_table_uri(path),
+            version,
+            storage_options=self.store.lance_options,
+            serialized_manifest=manifest,
+            session=self.store.session,
+        )
+
+    def read_content(self, path: str, version: int) -> VersionContent:
+        """Return what the file of a version contains. It is read only if the version has indexes, and once.
+
+        Raises:
+            UnknownFormatError: Its format is not known.
+        """
+        content = self._contents.get(path)
+        if content is None or content.number != version:
+            manifest = bytes(self.open(path, version)._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
+            content = decode_version(manifest)
+            if content.has_indexes:
+                file = self.store.objects.get(build_version_key(path, version)).data
+                content = replace(content, indexes=decode_indexes(file))
+            self.put_content(path, content)
+        return content
+
+    def put_content(self, path: str, content: VersionContent) -> None:
+        """Keep the content of a version, for the next write of its table."""
+        self._contents.put(path, content)
 
     def list_fragments(self, path: str, version: int) -> tuple[Fragment, ...]:
         """Return the fragments of a version, in order; needs no request once it is open. Raises as `open`."""
