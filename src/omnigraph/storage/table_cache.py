@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import lance
+import pyarrow as pa
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lru_cache import LruCache
@@ -164,6 +165,30 @@ class VerifyLevel:
     WHOLE = 4
 
 
+@dataclass(slots=True)
+class VersionFacts:
+    """Facts of a version that a write of rows leaves as they are: columns and indexes. Lance builds them each time."""
+
+    schema: pa.Schema
+    numbers: dict[str, int]
+    """Lance's number of each column."""
+    indexes: "tuple[IndexFacts, ...] | None" = None
+    """None until they are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """One index of a version."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: str
+    segments: tuple[str, ...]
+    """The UUIDs of its segments."""
+    fragments: frozenset[int]
+    """The numbers of the fragments that it covers; the version may no longer have some of them."""
+
+
 class TableCache:
     """An LRU cache of pinned Lance datasets by (path, version), which are immutable and never stale. Thread-safe."""
 
@@ -180,6 +205,7 @@ class TableCache:
         self._open: LruCache[tuple[str, int], lance.LanceDataset] = LruCache(MAX_CACHED_HANDLES)
         # The fragments of versions with a cached handle, as far as they were listed.
         self._fragments: LruCache[tuple[str, int], tuple[Fragment, ...]] = LruCache(MAX_CACHED_HANDLES)
+        self._facts: LruCache[tuple[str, int], VersionFacts] = LruCache(MAX_CACHED_HANDLES)
         # By table, the content of the version that this process created last: the next one is made of it.
         self._contents: LruCache[str, VersionContent] = LruCache(MAX_CACHED_CONTENTS)
 
@@ -199,6 +225,7 @@ class TableCache:
     def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
         """Open a private handle: some methods of a handle move it to another version. Raises as `open`."""
         uri = self.store.resolve_table_uri(path)
+        self.store.wait_for_uploads(path)
         if self.is_verifying and self.store.verifier.is_verifying_reads:
             with self.translate_verify_errors(path):
                 raise_mismatch(
@@ -233,6 +260,38 @@ class TableCache:
             serialized_manifest=manifest,
             session=self.store.session,
         )
+
+    def read_facts(self, path: str, version: int) -> VersionFacts:
+        """Return the columns of a version, with their numbers."""
+        facts = self._facts.get((path, version))
+        if facts is None:
+            dataset = self.open(path, version)
+            numbers = {field.name(): int(field.id()) for field in dataset.lance_schema.fields()}
+            facts = VersionFacts(dataset.schema, numbers)
+            self._facts.put((path, version), facts)
+        return facts
+
+    def list_indexes(self, path: str, version: int) -> tuple[IndexFacts, ...]:
+        """Return the indexes of a version by name."""
+        facts = self.read_facts(path, version)
+        if facts.indexes is None:
+            facts.indexes = tuple(
+                IndexFacts(
+                    name=index.name,
+                    columns=tuple(index.field_names),
+                    kind=index.index_type,
+                    segments=tuple(sorted(str(segment.uuid) for segment in index.segments)),
+                    fragments=frozenset(number for segment in index.segments for number in segment.fragment_ids),
+                )
+                for index in sorted(self.open(path, version).describe_indices(), key=lambda index: index.name)
+            )
+        return facts.indexes
+
+    def keep_facts(self, path: str, base: int, version: int) -> None:
+        """Record that a version has the columns and indexes of `base`."""
+        facts = self._facts.get((path, base))
+        if facts is not None:
+            self._facts.put((path, version), facts)
 
     def read_content(self, path: str, version: int) -> VersionContent:
         """Return what the file of a version contains. It is read only if the version has indexes, and once.
@@ -304,7 +363,7 @@ class TableCache:
 
     def forget(self, path: str, version: int) -> None:
         """Drop the handle of a version whose files are about to be removed, because no commit will have it."""
-        for cached in (self._open, self._fragments, self._verified):
+        for cached in (self._open, self._fragments, self._verified, self._facts):
             cached.pop((path, version))
 
     def list_open(self) -> list[tuple[str, int]]:

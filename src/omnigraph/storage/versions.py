@@ -4,7 +4,6 @@ Every version is detached: immutable, in no list, and readable only by its numbe
 """
 
 import json
-import secrets
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.bug_error import BugError
+from omnigraph.ids import draw_bytes
 from omnigraph.storage.checksums import format_checksum
 from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
@@ -78,7 +78,7 @@ def _apply_rows(handles: TableCache, staged: StagedWrite, dataset: LanceDataset)
     updated = [json.loads(text) for text in staged.updated]
     try:
         content = handles.read_content(path, base).apply(
-            secrets.randbits(63), map(json.loads, staged.written), updated, staged.removed
+            int.from_bytes(draw_bytes(8)), map(json.loads, staged.written), updated, staged.removed
         )
     except TooManyFragmentsError as error:
         raise FragmentNumbersExhaustedError(path) from error
@@ -90,10 +90,12 @@ def _apply_rows(handles: TableCache, staged: StagedWrite, dataset: LanceDataset)
         data = content.encode_file(manifest)
         version = content.number
         store.write_file(f"{path}/{format_detached_name(version)}", data)
+        store.runtime.faults.reach("version.written")
         if store.location.is_local:
             store.verifier.expect(path, version, format_checksum(data), staged.rows_after)
         adopt_version(handles, path, handles.build_handle(path, version, manifest), base)
         handles.put_content(path, content)
+        handles.keep_facts(path, base, version)
     handles.list_successor(path, base, version, [fragment["id"] for fragment in updated])
     return version
 
