@@ -182,7 +182,7 @@ def test_a_write_that_fails_in_its_turn_takes_no_other_with_it(world: Session) -
 
 
 # All three have deletion files before their turns; the second and the third get others in their turns.
-@pytest.mark.parametrize(("failing", "number"), [("/_versions/", 2), ("/_deletions/", 4)])
+@pytest.mark.parametrize("failing, number", [("/_versions/", 2), ("/_deletions/", 4)])
 def test_a_file_that_can_not_be_written_fails_its_write_alone(
     world: Session, failing: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

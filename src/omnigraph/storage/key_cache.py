@@ -182,6 +182,11 @@ class _Tail:
 _EMPTY_TAIL = _Tail()
 
 
+def is_small(rows: pa.Table) -> bool:
+    """Return whether the rows of a file are kept in memory when it is written."""
+    return bool(rows.num_rows <= MAX_KEPT_ROWS and rows.nbytes <= MAX_KEPT_BYTES)
+
+
 class KeyCache:
     """The keys that lookups of one open graph have read, per table and column, in an LRU cache. Thread-safe."""
 
@@ -228,7 +233,7 @@ class KeyCache:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
         if rows.num_rows > MAX_FILE_ROWS:
             return
-        if rows.num_rows <= MAX_KEPT_ROWS and rows.nbytes <= MAX_KEPT_BYTES:
+        if is_small(rows):
             # By the number of each column, as its name may be that of another column on another branch.
             columns = {table.find_field_number(name): _take_column(rows, name) for name in rows.schema.names}
             self._put_rows(table.path, files, columns)

@@ -6,7 +6,7 @@ another version reuses the fragments unchanged, and computes the deletions again
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -25,9 +25,11 @@ from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.fragment_list import build_fragment_json
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
+from omnigraph.storage.key_cache import is_small
 from omnigraph.storage.key_lookup import MAX_KEYS_PER_PASS, RowLocations, find_existing
 from omnigraph.storage.lance_table import LanceTable, is_blob, verify
 from omnigraph.storage.layout import format_deletion_name, format_detached_name
+from omnigraph.storage.local_encoding import encode_rows
 from omnigraph.storage.row_addresses import Addresses
 from omnigraph.storage.row_deletion import delete_rows, remove_files
 from omnigraph.storage.table_cache import VerifyLevel
@@ -387,6 +389,8 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
     source = _BatchSource(rows, _move_blobs_last(dataset.schema), table.watch)
     if source.is_empty:
         return ()
+    if store.local is None and isinstance(rows, pa.Table) and is_small(rows) and not any(map(is_blob, dataset.schema)):
+        return (_upload_rows(table, source.open_reader(), rows),)
     progress = _WriteProgress(table, observer)
     with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"write rows of {table.path}"):
         try:
@@ -405,10 +409,22 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
             if failure is not None:
                 raise failure from error
             raise
-    stamped = [stamp_fragment(store, table.path, build_fragment_json(fragment), observer.on_complete) for fragment in fragments]
+    stamped = [
+        stamp_fragment(store, table.path, build_fragment_json(fragment), observer.on_complete) for fragment in fragments
+    ]
     if table.handles.keys is not None and isinstance(rows, pa.Table) and len(stamped) == 1:
         table.handles.keys.note_written(table, tuple(file["path"] for file in stamped[0]["files"]), rows)
     return tuple(map(json.dumps, stamped))
+
+
+def _upload_rows(table: LanceTable, stored: pa.Table | pa.RecordBatchReader, rows: pa.Table) -> str:
+    """Write a few rows to an object store in the background, and return their fragment as Lance's JSON."""
+    fragment, data = encode_rows(table.handles.get_twin(table.path, table.version), stored)
+    (file,) = fragment["files"]
+    table.handles.store.write_file(f"{table.path}/data/{file['path']}", data)
+    if table.handles.keys is not None:
+        table.handles.keys.note_written(table, (file["path"],), rows)
+    return json.dumps(fragment)
 
 
 class _BatchSource:

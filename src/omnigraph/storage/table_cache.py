@@ -16,6 +16,7 @@ from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
 from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.layout import build_version_key
+from omnigraph.storage.local_encoding import create_twin
 from omnigraph.storage.verification import raise_mismatch
 from omnigraph.storage.version_codec import VersionContent, decode_indexes, decode_version
 
@@ -174,6 +175,8 @@ class VersionFacts:
     """Lance's number of each column."""
     indexes: "tuple[IndexFacts, ...] | None" = None
     """None until they are needed."""
+    twin: lance.LanceDataset | None = None
+    """See `local_encoding`; None until it is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +289,13 @@ class TableCache:
                 for index in sorted(self.open(path, version).describe_indices(), key=lambda index: index.name)
             )
         return facts.indexes
+
+    def get_twin(self, path: str, version: int) -> lance.LanceDataset:
+        """Return the empty table on the local disk in which small files of this table are encoded."""
+        facts = self.read_facts(path, version)
+        if facts.twin is None:
+            facts.twin = create_twin(self.open(path, version))
+        return facts.twin
 
     def keep_facts(self, path: str, base: int, version: int) -> None:
         """Record that a version has the columns and indexes of `base`."""

@@ -22,9 +22,9 @@ from omnigraph.storage.protobuf import (
 )
 
 # Fields of the manifest message of Lance.
-_FRAGMENTS = 2
+FRAGMENTS = 2
 _VERSION = 3
-_INDEX_SECTION = 6
+INDEX_SECTION = 6
 _TIMESTAMP = 7
 _READER_FLAGS, _WRITER_FLAGS = 9, 10
 _HIGHEST_FRAGMENT = 11
@@ -33,7 +33,7 @@ _NEXT_ROW = 14
 _TRANSACTION_SECTION = 23
 # A version of ours has no transaction: the file repeats what the version says, and nothing reads it.
 _REPLACED = (
-    _FRAGMENTS, _VERSION, _INDEX_SECTION, _TIMESTAMP, _READER_FLAGS, _WRITER_FLAGS, _HIGHEST_FRAGMENT,
+    FRAGMENTS, _VERSION, INDEX_SECTION, _TIMESTAMP, _READER_FLAGS, _WRITER_FLAGS, _HIGHEST_FRAGMENT,
     _TRANSACTION_FILE, _NEXT_ROW, _TRANSACTION_SECTION,
 )  # fmt: skip
 # Fields of a fragment.
@@ -92,7 +92,7 @@ class VersionContent:
         timestamp = join_parts([encode_integer(1, seconds), encode_integer(2, micros * 1_000)])
         parts = [
             *self.others,
-            *((_FRAGMENTS, data) for data in self.fragments.values()),
+            *((FRAGMENTS, data) for data in self.fragments.values()),
             encode_integer(_VERSION, self.number),
             encode_bytes(_TIMESTAMP, timestamp),
             *(
@@ -103,7 +103,7 @@ class VersionContent:
         ]
         if self.has_indexes:
             # It starts at position 0, and a field that is present is different from one that is not.
-            parts.append((_INDEX_SECTION, bytes([_INDEX_SECTION << 3, 0])))
+            parts.append((INDEX_SECTION, bytes([INDEX_SECTION << 3, 0])))
         if self.highest >= 0:
             parts.append((_HIGHEST_FRAGMENT, bytes([_HIGHEST_FRAGMENT << 3]) + _encode_present(self.highest)))
         return join_parts(parts)
@@ -162,7 +162,7 @@ def decode_version(manifest: bytes) -> VersionContent:
     highest = -1
     has_indexes = False
     for number, data in iter_parts(manifest):
-        if number == _FRAGMENTS:
+        if number == FRAGMENTS:
             parts = dict(iter_parts(_read_message(data)))
             fragment = read_integer(parts[_FRAGMENT_ID]) if _FRAGMENT_ID in parts else 0
             fragments[fragment] = data
@@ -172,7 +172,7 @@ def decode_version(manifest: bytes) -> VersionContent:
             values[number] = read_integer(data)
         elif number == _HIGHEST_FRAGMENT:
             highest = read_integer(data)
-        elif number == _INDEX_SECTION:
+        elif number == INDEX_SECTION:
             has_indexes = True
         elif number not in _REPLACED:
             others.append((number, data))
@@ -201,9 +201,9 @@ def decode_indexes(file: bytes) -> bytes:
         position, *_, mark = _FOOTER.unpack_from(file, len(file) - _FOOTER.size)
         (size,) = _LENGTH.unpack_from(file, position)
         parts = dict(iter_parts(file[position + _LENGTH.size : position + _LENGTH.size + size]))
-        start = read_integer(parts[_INDEX_SECTION])
+        start = read_integer(parts[INDEX_SECTION])
         (size,) = _LENGTH.unpack_from(file, start)
-    except (struct.error, KeyError, IndexError) as error:
+    except (struct.error, ValueError, LookupError, OverflowError) as error:
         raise UnknownFormatError(str(error)) from error
     if mark != _MARK:
         raise UnknownFormatError("it does not end with the mark of Lance")
@@ -227,7 +227,7 @@ def _encode_present(value: int) -> bytes:
 def _replace_deletions(part: bytes, deletions: Mapping[str, Any]) -> bytes:
     """Return an encoded fragment with another deletion file."""
     parts = [other for other in iter_parts(_read_message(part)) if other[0] != _FRAGMENT_DELETIONS]
-    return encode_bytes(_FRAGMENTS, join_parts([*parts, _encode_deletions(deletions)]))[1]
+    return encode_bytes(FRAGMENTS, join_parts([*parts, _encode_deletions(deletions)]))[1]
 
 
 def _encode_deletions(file: Mapping[str, Any]) -> Part:
@@ -259,7 +259,7 @@ def _encode_fragment(fragment: FragmentJson, number: int, first_row: int, versio
         encode_bytes(_FRAGMENT_UPDATED_AT, versions),
         encode_bytes(_FRAGMENT_CREATED_AT, versions),
     ]
-    return encode_bytes(_FRAGMENTS, join_parts(parts))[1]
+    return encode_bytes(FRAGMENTS, join_parts(parts))[1]
 
 
 def _encode_range(start: int, end: int) -> bytes:
