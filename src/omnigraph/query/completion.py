@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.cursor import decapitalize_name
 from omnigraph.lang.lexer import Comment, Language, Token, TokenKind, TokenStream, tokenize
 from omnigraph.lang.literals import BASE_TYPES
@@ -49,8 +50,7 @@ class ProposalKind(Enum):
     COMMAND = "command"
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(JsonStruct, frozen=True, kw_only=False):
     """A text that may be written at the position, and a few words about it."""
 
     text: str
@@ -58,8 +58,7 @@ class Proposal:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(JsonStruct, frozen=True, kw_only=False):
     """The proposals that begin like the word at the position, likeliest first; one replaces `text[start:end]`."""
 
     start: int
