@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.engine.relational.tree import GivenRows, SortTerm, TableScan
+from omnigraph.engine.relational.tree import ComputedRows, SortTerm, ScanRows
 from omnigraph.query.expr import Aggregate, Expr
 
 
@@ -39,11 +39,11 @@ class Dialect(Protocol):
         """Return a name as an identifier."""
         ...
 
-    def print_scan(self, scan: TableScan) -> str:
+    def print_scan(self, scan: ScanRows) -> str:
         """Return a query with the columns and rows of a scan, or the name of a table that is it."""
         ...
 
-    def print_given(self, rows: GivenRows) -> str:
+    def print_computed(self, rows: ComputedRows) -> str:
         """Return the name of a table with rows that were computed before."""
         ...
 

@@ -14,7 +14,7 @@ from omnigraph.engine.relational.tree import (
     Distinct,
     ExprTerm,
     Fold,
-    GivenRows,
+    ComputedRows,
     GroupRows,
     JoinKind,
     JoinRows,
@@ -27,7 +27,7 @@ from omnigraph.engine.relational.tree import (
     Relation,
     Select,
     SingleRow,
-    TableScan,
+    ScanRows,
     Term,
     UnionAll,
     get_inputs,
@@ -86,7 +86,7 @@ class _Printer:
         if name is not None:
             return name
         text = self.print_relation(relation)
-        is_plain = isinstance(relation, TableScan | GivenRows) and not text.lstrip().lower().startswith("select")
+        is_plain = isinstance(relation, ScanRows | ComputedRows) and not text.lstrip().lower().startswith("select")
         if is_plain:
             return text
         if self.readers.get(id(relation), 0) < 2:
@@ -98,10 +98,10 @@ class _Printer:
 
     def print_relation(self, relation: Relation) -> str:
         match relation:
-            case TableScan():
+            case ScanRows():
                 return self.dialect.print_scan(relation)
-            case GivenRows():
-                return self.dialect.print_given(relation)
+            case ComputedRows():
+                return self.dialect.print_computed(relation)
             case SingleRow():
                 return f"select 1 as {self.dialect.quote(NO_COLUMN)}"
             case Project():
@@ -146,6 +146,8 @@ class _Printer:
         items = [quote(key) for key in groups.keys]
         items += [f"{self._print_measure(measure)} as {quote(name)}" for name, measure in groups.measures]
         by = f" group by {', '.join(map(quote, groups.keys))}" if groups.keys else ""
+        if groups.drops_empty and not groups.keys:
+            by = " having count(*) > 0"
         return f"select {', '.join(items)} from {self.print_input(groups.input)}{by}"
 
     def _print_measure(self, measure: Measure) -> str:
@@ -201,7 +203,7 @@ class _Printer:
             case NumberTerm():
                 return "null" if term.value is None else f"cast({term.value} as bigint)"
             case ProductTerm():
-                return " * ".join(map(self.dialect.quote, term.factors))
+                return " * ".join(f"coalesce({self.dialect.quote(name)}, 1)" for name in term.factors)
             case ExprTerm():
                 return self.dialect.print_expression(term.expr)
 

@@ -57,7 +57,7 @@ class NumberTerm:
 
 @dataclass(frozen=True, slots=True)
 class ProductTerm:
-    """The product of integer columns: an error of the engine if it exceeds 64 bits."""
+    """The product of integer columns, in which null counts as 1; an error of the engine if it exceeds 64 bits."""
 
     factors: tuple[str, ...]
 
@@ -76,7 +76,7 @@ Term: TypeAlias = ColumnTerm | NumberTerm | ProductTerm | ExprTerm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableScan:
+class ScanRows:
     """The rows of one type's table for which all filters are true; these read `variable` alone."""
 
     type: str
@@ -84,8 +84,8 @@ class TableScan:
     columns: tuple[tuple[str, str], ...]
     """Pairs of a stored column, or `ROW_POSITION`, and its name in this relation."""
     filters: tuple[Expr, ...] = ()
-    first_row: int = 0
-    """What is added to the positions of rows: those of a union of types count on from member to member."""
+    is_loop_left_out: bool = False
+    """Whether edges that start and end at one node are left out."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class TableScan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenRows:
+class ComputedRows:
     """Rows that our own engine has computed before: ranks, positions that a search found, rows of a stage."""
 
     label: str
@@ -229,6 +229,8 @@ class GroupRows:
     input: "Relation"
     keys: tuple[str, ...]
     measures: tuple[tuple[str, Measure], ...]
+    drops_empty: bool = False
+    """Whether there is no row without keys if the input has none."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -288,8 +290,8 @@ class Reach:
 
 
 Relation: TypeAlias = (
-    TableScan
-    | GivenRows
+    ScanRows
+    | ComputedRows
     | SingleRow
     | Project
     | Select
@@ -305,7 +307,7 @@ Relation: TypeAlias = (
 def get_inputs(relation: Relation) -> tuple[Relation, ...]:
     """Return the relations that a relation reads."""
     match relation:
-        case TableScan() | GivenRows() | SingleRow():
+        case ScanRows() | ComputedRows() | SingleRow():
             return ()
         case JoinRows():
             return (relation.left, relation.right)
