@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.engine.relational.tree import ComputedRows, SortTerm, ScanRows
+from omnigraph.engine.relational.tree import ComputedRows, ScanRows, SortTerm
 from omnigraph.query.expr import Aggregate, Expr
 
 
