@@ -10,7 +10,8 @@ from corpus_format import Case, CaseFormatError, read_cases
 from corpus_runner import accepted_catalog, check_queries, schema_of_case
 from omnigraph.lang.lexer import Language, Token, TokenKind, tokenize
 from omnigraph.lang.source import Source
-from omnigraph.query.completion import ArgumentKind, Completion, KnownNames, ProposalKind, complete
+from omnigraph.query.completion import CommandArgument, Completion, KnownNames, complete
+from omnigraph.query.completion_names import ProposalKind
 from omnigraph.schema.catalog import Catalog
 
 CORPUS = Path(__file__).parent.parent / "corpus"
@@ -254,11 +255,11 @@ def test_commands_of_a_shell_complete_their_arguments() -> None:
         branches=("main", "review/x"),
         queries=("friends",),
         commands={
-            ".use": ArgumentKind.BRANCH,
-            ".run": ArgumentKind.QUERY,
-            ".schema": ArgumentKind.TYPE,
-            ".explain": ArgumentKind.STATEMENT,
-            ".timer": ArgumentKind.NOTHING,
+            ".use": CommandArgument.BRANCH,
+            ".run": CommandArgument.QUERY,
+            ".schema": CommandArgument.TYPE,
+            ".explain": CommandArgument.STATEMENT,
+            ".timer": CommandArgument.NOTHING,
         },
     )
 

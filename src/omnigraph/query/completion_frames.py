@@ -41,7 +41,7 @@ class Role(Enum):
 
 
 @dataclass(slots=True)
-class Frame:
+class BracketFrame:
     """A pair of brackets that is open, or was when it was closed."""
 
     role: Role
@@ -62,9 +62,11 @@ class Frame:
         return self.role is Role.BARE or (self.role is Role.BODY and self.part == "where")
 
 
+# Words that change what may follow directly in a body.
 _BODY_WORDS = frozenset(
     ("match", "with", "return", "having", "order", "limit", "offset", "union", "returning", "set", "where", "as", "if")
 ) | frozenset(MUTATION_WORDS)
+# What a brace holds, by the word before it.
 _BRACE_ROLES = (
     dict.fromkeys(("match", "not", "optional", "either", "or", *VALUE_BLOCK_WORDS), Role.CLAUSES)
     | dict.fromkeys(("return", "with", "returning", "distinct"), Role.COLUMNS)
@@ -72,6 +74,7 @@ _BRACE_ROLES = (
     | {"order": Role.KEYS, "case": Role.CASE, "over": Role.WINDOW}
 )
 _CLOSING = {"}": "{", ")": "(", "]": "["}
+# After one of these a variable is compared, and does not start a hop.
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "in", "contains", "starts_with")
 _NAME_KINDS = (TokenKind.IDENT, TokenKind.TYPE)
 
@@ -80,16 +83,16 @@ _NAME_KINDS = (TokenKind.IDENT, TokenKind.TYPE)
 class OpenBrackets:
     """The open frames at the end of some tokens, outermost first, and the one that the last token closed."""
 
-    frames: tuple[Frame, ...]
-    closed: Frame | None
+    frames: tuple[BracketFrame, ...]
+    closed: BracketFrame | None
 
     @property
-    def innermost(self) -> Frame:
+    def innermost(self) -> BracketFrame:
         """The frame that the position is directly in."""
         return self.frames[-1]
 
     @property
-    def bare(self) -> Frame | None:
+    def bare(self) -> BracketFrame | None:
         """The frame whose properties may be named without a variable, if the position is in one."""
         for frame in reversed(self.frames):
             if frame.is_bare:
@@ -103,8 +106,8 @@ class OpenBrackets:
 
 def find_open_brackets(tokens: Sequence[Token]) -> OpenBrackets:
     """Return the frames that are open after these tokens of one query; the first is the text itself."""
-    frames = [Frame(Role.BODY, -1)]
-    closed: Frame | None = None
+    frames = [BracketFrame(Role.BODY, -1)]
+    closed: BracketFrame | None = None
     for index, token in enumerate(tokens):
         if token.text in _CLOSING and token.kind is TokenKind.SIGN:
             closed = _close(frames, tokens, token.text)
@@ -112,13 +115,14 @@ def find_open_brackets(tokens: Sequence[Token]) -> OpenBrackets:
         if token.text in ("{", "(", "[") and token.kind is TokenKind.SIGN:
             frames.append(_open(frames[-1], tokens, index, closed))
         else:
-            _note(frames[-1], tokens, index)
+            _record(frames[-1], tokens, index)
         closed = None
     return OpenBrackets(tuple(frames), closed)
 
 
-def _close(frames: list[Frame], tokens: Sequence[Token], sign: str) -> Frame | None:
+def _close(frames: list[BracketFrame], tokens: Sequence[Token], sign: str) -> BracketFrame | None:
     """Close the innermost bracket of this kind, and what was left open in it; a stray one closes nothing."""
+    # A missing bracket inside of this pair must not keep the pair open.
     wanted = _CLOSING[sign]
     for depth in range(len(frames) - 1, 0, -1):
         if tokens[frames[depth].opening].text == wanted:
@@ -130,7 +134,7 @@ def _close(frames: list[Frame], tokens: Sequence[Token], sign: str) -> Frame | N
     return None
 
 
-def _note(frame: Frame, tokens: Sequence[Token], index: int) -> None:
+def _record(frame: BracketFrame, tokens: Sequence[Token], index: int) -> None:
     """Keep what later tokens of the frame depend on."""
     token = tokens[index]
     if token.text == ":" and index:
@@ -145,16 +149,17 @@ def _note(frame: Frame, tokens: Sequence[Token], index: int) -> None:
         frame.part = token.text
 
 
-def _open(parent: Frame, tokens: Sequence[Token], index: int, closed: Frame | None) -> Frame:
+def _open(parent: BracketFrame, tokens: Sequence[Token], index: int, closed: BracketFrame | None) -> BracketFrame:
     sign = tokens[index].text
     before = tokens[index - 1] if index else None
+    # In a header, brackets hold the type of a list.
     if sign == "[":
         role = parent.role if parent.role in (Role.PARAMS, Role.RECORD_TYPE) else Role.VALUES
-        return Frame(role, index)
+        return BracketFrame(role, index)
     if before is None:
-        return Frame(Role.GROUP if sign == "(" else Role.RECORD, index)
+        return BracketFrame(Role.GROUP if sign == "(" else Role.RECORD, index)
     if sign == "(":
-        return Frame(_find_role_of_parentheses(parent, tokens, index), index)
+        return BracketFrame(_find_role_of_parentheses(parent, tokens, index), index)
     return _open_brace(parent, tokens, index, closed)
 
 
@@ -162,7 +167,7 @@ def _text(tokens: Sequence[Token], index: int) -> str:
     return tokens[index].text if 0 <= index < len(tokens) else ""
 
 
-def _find_role_of_parentheses(parent: Frame, tokens: Sequence[Token], index: int) -> Role:
+def _find_role_of_parentheses(parent: BracketFrame, tokens: Sequence[Token], index: int) -> Role:
     before, earlier = tokens[index - 1], _text(tokens, index - 2)
     if earlier == "@" and _text(tokens, index - 3) != ".":
         return Role.ANNOTATION
@@ -175,6 +180,7 @@ def _find_role_of_parentheses(parent: Frame, tokens: Sequence[Token], index: int
         return Role.TYPES
     if parent.role is Role.CLAUSES:
         if before.text == ":":
+            # `$a $e:(knows|likes)` names edges, `$p:(Person|Pet)` types.
             is_edge = index >= 3 and tokens[index - 3].kind is TokenKind.VARIABLE and not tokens[index - 2].starts_line
             return Role.EDGES if is_edge else Role.TYPES
         is_compared = _text(tokens, index - 2) in _COMPARISONS
@@ -183,31 +189,33 @@ def _find_role_of_parentheses(parent: Frame, tokens: Sequence[Token], index: int
     return Role.GROUP
 
 
-def _open_brace(parent: Frame, tokens: Sequence[Token], index: int, closed: Frame | None) -> Frame:
+def _open_brace(parent: BracketFrame, tokens: Sequence[Token], index: int, closed: BracketFrame | None) -> BracketFrame:
     before, earlier = tokens[index - 1], _text(tokens, index - 2)
     if parent.role is Role.PARAMS:
         # Records stand in brackets; any other brace begins a body whose parenthesis is missing.
-        return Frame(Role.RECORD_TYPE if before.text == "[" else Role.BODY, index)
+        return BracketFrame(Role.RECORD_TYPE if before.text == "[" else Role.BODY, index)
+    # What the parentheses before it held decides what the braces hold.
     if closed is not None and before.text == ")":
         if closed.role in (Role.PARAMS, Role.ANNOTATION):
-            return Frame(Role.BODY, index)
+            return BracketFrame(Role.BODY, index)
         if closed.role is Role.PATTERN_PARAMS:
-            return Frame(Role.CLAUSES, index)
+            return BracketFrame(Role.CLAUSES, index)
         if closed.role is Role.TYPES:
-            return Frame(Role.FIELDS, index, owner=closed.opening + 1)
+            return BracketFrame(Role.FIELDS, index, owner=closed.opening + 1)
         if closed.role is Role.EDGES:
-            return Frame(Role.BOUNDS, index)
+            return BracketFrame(Role.BOUNDS, index)
     if before.text == "set":
-        return Frame(Role.FIELDS, index, owner=parent.subject, part="set")
+        return BracketFrame(Role.FIELDS, index, owner=parent.subject, part="set")
     if before.kind is TokenKind.TYPE and (earlier == ":" or parent.part == "insert"):
-        return Frame(Role.FIELDS, index, owner=index - 1)
+        return BracketFrame(Role.FIELDS, index, owner=index - 1)
     if before.text in ("along", "through", "by"):
-        return Frame(Role.BARE, index, owner=index - 1)
+        return BracketFrame(Role.BARE, index, owner=index - 1)
+    # `$a knows{1,3} $b`: bounds, not a record.
     is_hop = parent.role is Role.CLAUSES and parent.part != "return" and index >= 2
     if is_hop and (before.text in (">", "*") or _is_edge_of_hop(tokens, index - 1)):
-        return Frame(Role.BOUNDS, index)
+        return BracketFrame(Role.BOUNDS, index)
     role = _BRACE_ROLES.get(before.text) if before.kind is TokenKind.IDENT else None
-    return Frame(role or Role.RECORD, index)
+    return BracketFrame(role or Role.RECORD, index)
 
 
 def _is_edge_of_hop(tokens: Sequence[Token], index: int) -> bool:

@@ -27,13 +27,13 @@ def collect_names(tokens: Sequence[Token], text_tokens: Iterable[Token], catalog
     for index, token in enumerate(tokens):
         if token.kind is TokenKind.VARIABLE:
             names.variables.setdefault(token.text, set())
-            _note_binding(tokens, index, names, catalog)
+            _record_binding(tokens, index, names, catalog)
         elif token.text == "as" and index + 1 < len(tokens) and tokens[index + 1].kind is TokenKind.IDENT:
             names.columns[tokens[index + 1].text] = None
     # After all bindings, for a written type counts more than what an edge says of its ends.
     for index, token in enumerate(tokens):
         if token.kind is TokenKind.VARIABLE:
-            _note_hop(tokens, index, names, catalog)
+            _record_hop(tokens, index, names, catalog)
     declared = list(text_tokens)
     for first, second, third in zip(declared, declared[1:], declared[2:], strict=False):
         if first.text == "pattern" and second.kind is TokenKind.IDENT and third.text == "(":
@@ -43,20 +43,20 @@ def collect_names(tokens: Sequence[Token], text_tokens: Iterable[Token], catalog
 
 def resolve_type_names(tokens: Sequence[Token], index: int, catalog: Catalog) -> set[str]:
     """Return the node and edge types that a token, or the group in parentheses that it starts, names."""
-    found: set[str] = set()
+    types: set[str] = set()
     while 0 <= index < len(tokens):
         token = tokens[index]
         if token.kind is TokenKind.TYPE:
             if token.text in catalog.interfaces:
-                found |= {name for name, node in catalog.nodes.items() if token.text in node.implements}
+                types |= {name for name, node in catalog.nodes.items() if token.text in node.implements}
             elif catalog.find_type(token.text) is not None:
-                found.add(token.text)
+                types.add(token.text)
         elif token.text not in ("|", "("):
             break
         index += 1
         if index < len(tokens) and tokens[index].kind is TokenKind.TYPE and tokens[index - 1].text not in ("|", "("):
             break
-    return found
+    return types
 
 
 def resolve_edges(tokens: Sequence[Token], index: int, catalog: Catalog) -> tuple[list[EdgeType], int]:
@@ -75,6 +75,7 @@ def resolve_edges(tokens: Sequence[Token], index: int, catalog: Catalog) -> tupl
         elif token.text not in ("<", ">", "(", ")", "|"):
             break
         index += 1
+        # Two names side by side are not one group.
         if token.kind in _NAME_KINDS and index < len(tokens) and tokens[index].kind in _NAME_KINDS:
             break
     return edges, index
@@ -82,15 +83,15 @@ def resolve_edges(tokens: Sequence[Token], index: int, catalog: Catalog) -> tupl
 
 def list_properties(types: Iterable[AnyType]) -> dict[str, Property]:
     """Return the properties of these types by name; of a name that several have, the first."""
-    found: dict[str, Property] = {}
+    properties: dict[str, Property] = {}
     for type_ in types:
         for property_ in type_.properties:
-            found.setdefault(property_.name, property_)
-    return found
+            properties.setdefault(property_.name, property_)
+    return properties
 
 
-def _note_binding(tokens: Sequence[Token], index: int, names: NamesInScope, catalog: Catalog) -> None:
-    """Note the types after `$x:`, or before `as $x`."""
+def _record_binding(tokens: Sequence[Token], index: int, names: NamesInScope, catalog: Catalog) -> None:
+    """Record the types after `$x:`, or before `as $x`."""
     name = tokens[index].text
     if index + 2 < len(tokens) and tokens[index + 1].text == ":":
         types = resolve_type_names(tokens, index + 2, catalog)
@@ -107,8 +108,8 @@ def _note_binding(tokens: Sequence[Token], index: int, names: NamesInScope, cata
                 break
 
 
-def _note_hop(tokens: Sequence[Token], index: int, names: NamesInScope, catalog: Catalog) -> None:
-    """Note the types that the edge of `$a edge $b` or `$a $e:edge $b` gives to its ends."""
+def _record_hop(tokens: Sequence[Token], index: int, names: NamesInScope, catalog: Catalog) -> None:
+    """Record the types that the edge of `$a edge $b` or `$a $e:edge $b` gives to its ends."""
     at = index + 1
     if at + 1 < len(tokens) and tokens[at].kind is TokenKind.VARIABLE and tokens[at + 1].text == ":":
         at += 2
@@ -118,6 +119,7 @@ def _note_hop(tokens: Sequence[Token], index: int, names: NamesInScope, catalog:
     ends = {type_ for edge in edges for type_ in (edge.source, edge.target)}
     if tokens[index].text not in names.explicit:
         names.variables[tokens[index].text] |= ends
+    # Past the bounds of the hop.
     if after < len(tokens) and tokens[after].text == "{":
         while after < len(tokens) and tokens[after].text != "}":
             after += 1

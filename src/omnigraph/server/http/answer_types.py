@@ -26,7 +26,8 @@ from omnigraph.ops.scrub import ScrubReport
 from omnigraph.ops.scrub_damage import DamagedFile
 from omnigraph.ops.tag import Tag
 from omnigraph.ops.verify import VerifyResult
-from omnigraph.query.completion import Completion, Proposal
+from omnigraph.query.completion import Completion
+from omnigraph.query.completion_names import Proposal
 
 # Results with a schema of their own in the document, by its name. Any other result inside of them is just an object.
 NAMES: Mapping[type[msgspec.Struct], str] = {
