@@ -10,8 +10,8 @@ import pyarrow as pa
 from expression_texts import SCHEMA, ExpressionWriter, random_records
 from omnigraph.engine.predicate_eval import evaluate, get_column_name
 from omnigraph.engine.query_inputs import QueryInputs
-from omnigraph.engine.relational.dialects import Dialect
 from omnigraph.engine.relational.expressions import ExpressionPrinter, FindColumn
+from omnigraph.engine.relational.sql_syntax import SqlSyntax
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.errors import QueryError
 from omnigraph.lang.query_parser import parse_queries
@@ -131,16 +131,16 @@ def evaluate_here(sample: Sample, rows: pa.Table) -> Any:
     return values.to_pylist()
 
 
-def find_columns_of(dialect: Dialect) -> FindColumn:
+def find_columns_of(syntax: SqlSyntax) -> FindColumn:
     def find(expr: Expr) -> str | None:
-        return dialect.quote_name(get_column_name(expr)) if isinstance(expr, Prop | Identity) else None
+        return syntax.quote_name(get_column_name(expr)) if isinstance(expr, Prop | Identity) else None
 
     return find
 
 
 def print_sample(printer: ExpressionPrinter, sample: Sample) -> str:
     write = printer.print_condition if sample.is_condition else printer.print_value
-    return write(sample.expr, find_columns_of(printer.dialect))
+    return write(sample.expr, find_columns_of(printer.syntax))
 
 
 def exact(value: Any) -> Any:

@@ -20,8 +20,8 @@ from expression_columns import (
     print_sample,
 )
 from expression_texts import ExpressionWriter
-from omnigraph.engine.relational.dialects import SPARK
 from omnigraph.engine.relational.expressions import ExpressionPrinter
+from omnigraph.engine.relational.sql_syntax import SPARK
 from omnigraph.spark.query.functions import register_functions
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema, to_spark_batch, to_spark_schema
 

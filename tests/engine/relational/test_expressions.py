@@ -22,10 +22,10 @@ from expression_columns import (
     print_sample,
 )
 from expression_texts import ExpressionWriter
-from omnigraph.engine.relational.dialects import DUCKDB
+from omnigraph.engine.relational.dialect import UnsupportedForm
 from omnigraph.engine.relational.duckdb_functions import FunctionErrors, register_functions
 from omnigraph.engine.relational.expressions import ExpressionPrinter
-from omnigraph.engine.relational.unsupported import UnsupportedFormError
+from omnigraph.engine.relational.sql_syntax import DUCKDB
 from omnigraph.errors import QueryError
 from omnigraph.schema.catalog import Catalog
 
@@ -103,7 +103,7 @@ def test_a_value_without_a_column_is_named(catalog: Catalog) -> None:
     printer = ExpressionPrinter(DUCKDB, INPUTS)
     sample = bind_sample("upper($p.s)", catalog, is_condition=False)
 
-    with pytest.raises(UnsupportedFormError, match=r"`\$p` in this place"):
+    with pytest.raises(UnsupportedForm, match=r"`\$p` in this place"):
         printer.print_value(sample.expr, lambda _: None)
 
 

@@ -6,9 +6,10 @@ from inspect import Parameter, Signature
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from omnigraph.engine.relational.delegates import DelegatedFunction
-from omnigraph.engine.relational.dialects import DUCKDB
+from omnigraph.engine.relational.sql_syntax import DUCKDB
 from omnigraph.errors import OmnigraphError
 from omnigraph.schema.types import Scalar, ValueType
 
@@ -57,7 +58,7 @@ def register_functions(
             _build_call(function, errors, len(types)),
             [duckdb.sqltype(DUCKDB.print_type(type_)) for type_ in types],
             duckdb.sqltype(DUCKDB.print_type(function.type)),
-            type="arrow",
-            null_handling="special",
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
             side_effects=not function.argument_types,
         )

@@ -13,8 +13,8 @@ from omnigraph.engine.in_list_eval import select_numbers
 from omnigraph.engine.predicate_eval import find_shared_type
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.relational.delegates import DelegatedFunction, is_plain_type, name_argument
-from omnigraph.engine.relational.dialects import Dialect
-from omnigraph.engine.relational.unsupported import UnsupportedFormError
+from omnigraph.engine.relational.dialect import UnsupportedForm
+from omnigraph.engine.relational.sql_syntax import SqlSyntax
 from omnigraph.errors import QueryError
 from omnigraph.query.expr import (
     Aggregate,
@@ -86,7 +86,7 @@ _UNSUPPORTED: dict[type, str] = {
 class ExpressionPrinter:
     """Print the expressions of one statement, and collect the functions that the engine needs for them."""
 
-    dialect: Dialect
+    syntax: SqlSyntax
     inputs: QueryInputs
     prefix: str = "omnigraph_"
     """What the names of the functions begin with."""
@@ -97,7 +97,7 @@ class ExpressionPrinter:
         """Return the text of a value that is calculated for a result: an integer that overflows is an error.
 
         Raises:
-            UnsupportedFormError: No engine of tables can evaluate a part of it.
+            UnsupportedForm: No engine of tables can evaluate a part of it.
         """
         if _can_overflow(expr, find_column):
             return self._delegate(expr, find_column, reports_overflow=True)
@@ -107,7 +107,7 @@ class ExpressionPrinter:
         """Return the text of a predicate, or of a part of one: an integer that overflows is unknown.
 
         Raises:
-            UnsupportedFormError: No engine of tables can evaluate a part of it.
+            UnsupportedForm: No engine of tables can evaluate a part of it.
         """
         return self._print(expr, find_column)
 
@@ -141,15 +141,15 @@ class ExpressionPrinter:
         match expr:
             case Const() | ParamRef() | Now():
                 is_printed = not isinstance(expr.type, VectorOf) and expr.type is not Scalar.BLOB
-                return self.dialect.print_literal(self.inputs.resolve(expr), expr.type) if is_printed else None
+                return self.syntax.print_literal(self.inputs.resolve(expr), expr.type) if is_printed else None
             case And() | Or() | Not() | IsNull() | Compare():
                 parts = [self._try_print(child, find_column) for child in list_children(expr)]
                 is_said = None not in parts and not (isinstance(expr, Compare) and self._find_cast(expr) is None)
                 return self._print(expr, find_column) if is_said else None
             case Contains():
-                return self._call(self.dialect.contains, (expr.text, expr.part), find_column)
+                return self._call(self.syntax.contains, (expr.text, expr.part), find_column)
             case StartsWith():
-                return self._call(self.dialect.starts_with, (expr.text, expr.prefix), find_column)
+                return self._call(self.syntax.starts_with, (expr.text, expr.prefix), find_column)
             case In():
                 return self._try_print_in(expr, find_column)
             case Case():
@@ -178,7 +178,7 @@ class ExpressionPrinter:
         # A fraction is rounded to an F32 where it meets one; only our evaluator does that.
         if find_shared_type(left, right) is None or {left, right} == {Scalar.F32, Scalar.F64}:
             return None
-        double = self.dialect.types[Scalar.F64]
+        double = self.syntax.types[Scalar.F64]
         return lambda text: f"CAST({text} AS {double})"
 
     def _try_print_in(self, expr: In, find_column: FindColumn) -> str | None:
@@ -192,18 +192,19 @@ class ExpressionPrinter:
         if isinstance(expr.collection, Const | ParamRef) and find_column(expr.collection) is None:
             items = self.inputs.resolve(expr.collection)
             if items is None:
-                return self.dialect.print_literal(None, Scalar.BOOL)
+                return self.syntax.print_literal(None, Scalar.BOOL)
             assert isinstance(items, list | tuple)  # noqa: S101 - the value of a list
-            numbers = isinstance(element_type, Scalar) and element_type.is_numeric
-            kept = [int(item) for item in select_numbers(items, element_type)] if numbers else items
-            texts = [self.dialect.print_literal(item, element_type) for item in kept]
+            kept = items
+            if isinstance(element_type, Scalar) and element_type.is_numeric:
+                kept = [int(item) for item in select_numbers(items, element_type)]
+            texts = [self.syntax.print_literal(item, element_type) for item in kept]
             if not texts:
                 return f"(CASE WHEN {element} IS NOT NULL THEN FALSE END)"
             return f"({element} IN ({', '.join(texts)}))"
         collection = self._try_print(expr.collection, find_column)
         if collection is None or item_type != element_type:
             return None
-        return f"{self.dialect.list_contains}({collection}, {element})"
+        return f"{self.syntax.list_contains}({collection}, {element})"
 
     def _try_print_case(self, expr: Case, find_column: FindColumn) -> str | None:
         parts = self._try_print_all(list_children(expr), find_column)
@@ -222,13 +223,13 @@ class ExpressionPrinter:
             kind = types[0]
             is_exact = all(type_ == kind for type_ in types) and not (isinstance(kind, Scalar) and kind.is_float)
             return f"{_CHOICES[function]}({', '.join(texts)})" if is_exact and _plain(expr.type) == kind else None
-        if function in self.dialect.integer_functions and expr.type is Scalar.I64:
+        if function in self.syntax.integer_functions and expr.type is Scalar.I64:
             cast = "TRY_CAST({} AS BIGINT)" if Scalar.U64 in types else "CAST({} AS BIGINT)"
-            return self.dialect.integer_functions[function](*(cast.format(text) for text in texts))
+            return self.syntax.integer_functions[function](*(cast.format(text) for text in texts))
         # The parts of an instant depend on a time zone, which is the engine's.
         if function in _DATE_PARTS and types[0] is not Scalar.DATE:
             return None
-        template = self.dialect.functions.get(function)
+        template = self.syntax.functions.get(function)
         return None if template is None else template(*texts)
 
     # --- what is delegated -------------------------------------------------------------------------
@@ -243,12 +244,12 @@ class ExpressionPrinter:
             if column is None:
                 form = _find_unsupported(part)
                 if form is not None:
-                    raise UnsupportedFormError(form)
+                    raise UnsupportedForm(form)
                 return map_children(part, replace)
             # A whole node or edge is only asked for whether there is one, which its id tells.
             type_ = Scalar.STRING if isinstance(part, Entity) else part.type
             if not is_plain_type(type_):
-                raise UnsupportedFormError(f"a value of the type {type_}")
+                raise UnsupportedForm(f"a value of the type {type_}")
             assert isinstance(type_, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - as just checked
             if column not in arguments:
                 arguments.append(column)
@@ -257,7 +258,7 @@ class ExpressionPrinter:
 
         rewritten = replace(expr)
         if not is_plain_type(expr.type):
-            raise UnsupportedFormError(f"a value of the type {expr.type}")
+            raise UnsupportedForm(f"a value of the type {expr.type}")
         assert isinstance(expr.type, Scalar | EnumOf | ListOf | VectorOf)  # noqa: S101 - as just checked
         function = DelegatedFunction(
             name=self.prefix + str(len(self.functions)),
@@ -285,7 +286,7 @@ class ExpressionPrinter:
         except QueryError:
             # An error of its own at the first row, as in every other expression.
             return None
-        return self.dialect.print_literal(value, function.type)
+        return self.syntax.print_literal(value, function.type)
 
 
 def _keep(text: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType
 
 from omnigraph.engine.relational.delegates import DelegatedFunction
@@ -21,7 +21,8 @@ def register_functions(spark: SparkSession, functions: Sequence[DelegatedFunctio
 def build_function(function: DelegatedFunction) -> Callable[..., pa.Array]:
     """Return a function that Spark calls with batches of Arrow columns."""
     result = to_spark_type(function.type)
-    udf: Callable[..., pa.Array] = arrow_udf(_build_call(function, result), returnType=result)
+    # Its overloads know no type that is found at run time.
+    udf: Callable[..., pa.Array] = arrow_udf(_build_call(function, result), returnType=result)  # type: ignore[call-overload]
     return udf
 
 

@@ -1,4 +1,4 @@
-"""The dialects of SQL: how DuckDB and Spark write types, literals and functions that mean what ours mean.
+"""The syntax of SQL dialects: how DuckDB and Spark write types, literals and functions that mean what ours mean.
 
 A dialect lists only what is the same in every value, the edges included. What it does not list is evaluated by our own
 evaluator, as a function that the engine calls (`delegates`).
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class SqlSyntax:
     """The spellings of one engine."""
 
     name: str
@@ -86,11 +86,11 @@ class Dialect:
                 raise TypeError(msg)
 
 
-def _call(name: str) -> Template:
+def _build_call(name: str) -> Template:
     return lambda *arguments: f"{name}({', '.join(arguments)})"
 
 
-def _join(*arguments: str) -> str:
+def _print_concatenation(*arguments: str) -> str:
     return f"({' || '.join(arguments)})"
 
 
@@ -105,7 +105,7 @@ def _quote_duckdb(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _wide(template: str) -> Template:
+def _widen(template: str) -> Template:
     # In 128 bits no sum, product or negation of 64-bit integers overflows; back in 64 bits, a larger one is null.
     def write(*arguments: str) -> str:
         return f"TRY_CAST({template.format(*(f'CAST({argument} AS HUGEINT)' for argument in arguments))} AS BIGINT)"
@@ -113,7 +113,7 @@ def _wide(template: str) -> Template:
     return write
 
 
-DUCKDB = Dialect(
+DUCKDB = SqlSyntax(
     name="DuckDB",
     types={
         Scalar.STRING: "VARCHAR",
@@ -139,23 +139,23 @@ DUCKDB = Dialect(
     ends_with="ends_with",
     list_contains="list_contains",
     functions={
-        _F.CONCATENATE: _join,
-        _F.LENGTH: _call("length"),
-        _F.YEAR: _call("year"),
-        _F.MONTH: _call("month"),
-        _F.DAY: _call("day"),
-        _F.SIZE: _call("len"),
-        _F.STARTS_WITH: _call("starts_with"),
-        _F.ENDS_WITH: _call("ends_with"),
+        _F.CONCATENATE: _print_concatenation,
+        _F.LENGTH: _build_call("length"),
+        _F.YEAR: _build_call("year"),
+        _F.MONTH: _build_call("month"),
+        _F.DAY: _build_call("day"),
+        _F.SIZE: _build_call("len"),
+        _F.STARTS_WITH: _build_call("starts_with"),
+        _F.ENDS_WITH: _build_call("ends_with"),
     },
     integer_functions={
-        _F.ADD: _wide("({} + {})"),
-        _F.SUBTRACT: _wide("({} - {})"),
-        _F.MULTIPLY: _wide("({} * {})"),
-        _F.NEGATE: _wide("(-{})"),
-        _F.ABS: _wide("abs({})"),
-        _F.MODULO: lambda left, right: _wide("({} % {})")(left, _nullify_zero(right)),
-        _F.DIV: lambda left, right: _wide("({} // {})")(left, _nullify_zero(right)),
+        _F.ADD: _widen("({} + {})"),
+        _F.SUBTRACT: _widen("({} - {})"),
+        _F.MULTIPLY: _widen("({} * {})"),
+        _F.NEGATE: _widen("(-{})"),
+        _F.ABS: _widen("abs({})"),
+        _F.MODULO: lambda left, right: _widen("({} % {})")(left, _nullify_zero(right)),
+        _F.DIV: lambda left, right: _widen("({} // {})")(left, _nullify_zero(right)),
     },
 )
 
@@ -177,11 +177,11 @@ def _escape_char(char: str) -> str:
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
 
-def _to_long(template: str) -> Template:
+def _print_long(template: str) -> Template:
     return lambda *arguments: f"CAST({template.format(*arguments)} AS BIGINT)"
 
 
-SPARK = Dialect(
+SPARK = SqlSyntax(
     name="Spark",
     types={
         Scalar.STRING: "STRING",
@@ -201,26 +201,26 @@ SPARK = Dialect(
     quote_text=_quote_spark,
     quote_name=lambda name: "`" + name.replace("`", "``") + "`",
     instant="timestamp_micros",
-    build_list=_call("array"),
+    build_list=_build_call("array"),
     contains="contains",
     starts_with="startswith",
     ends_with="endswith",
     list_contains="array_contains",
     functions={
-        _F.CONCATENATE: _join,
-        _F.LENGTH: _to_long("char_length({})"),
-        _F.YEAR: _to_long("year({})"),
-        _F.MONTH: _to_long("month({})"),
-        _F.DAY: _to_long("day({})"),
+        _F.CONCATENATE: _print_concatenation,
+        _F.LENGTH: _print_long("char_length({})"),
+        _F.YEAR: _print_long("year({})"),
+        _F.MONTH: _print_long("month({})"),
+        _F.DAY: _print_long("day({})"),
         _F.SIZE: lambda items: f"CASE WHEN {items} IS NOT NULL THEN CAST(cardinality({items}) AS BIGINT) END",
-        _F.STARTS_WITH: _call("startswith"),
-        _F.ENDS_WITH: _call("endswith"),
+        _F.STARTS_WITH: _build_call("startswith"),
+        _F.ENDS_WITH: _build_call("endswith"),
     },
     integer_functions={
-        _F.ADD: _call("try_add"),
-        _F.SUBTRACT: _call("try_subtract"),
-        _F.MULTIPLY: _call("try_multiply"),
+        _F.ADD: _build_call("try_add"),
+        _F.SUBTRACT: _build_call("try_subtract"),
+        _F.MULTIPLY: _build_call("try_multiply"),
         _F.NEGATE: lambda value: f"try_subtract(CAST('0' AS BIGINT), {value})",
-        _F.MODULO: _call("try_mod"),
+        _F.MODULO: _build_call("try_mod"),
     },
 )
