@@ -18,10 +18,11 @@ def test_proposals_are_of_the_state_that_is_named(tmp_path: Path) -> None:
     first = graph.snapshot().commit.id
     graph.apply_schema(WIDER)
 
-    def types(**state: str) -> list[str]:
-        return [proposal.text for proposal in graph.complete("match { $p: P", **state).proposals]
+    def types(snapshot: str | None = None, branch: str = "main") -> list[str]:
+        found = graph.complete("match { $p: P", branch=branch, snapshot=snapshot)
+        return [proposal.text for proposal in found.proposals]
 
-    assert (types(), types(snapshot=first)) == (["Person", "Pet"], ["Person"])
+    assert (types(), types(first)) == (["Person", "Pet"], ["Person"])
     with pytest.raises(og.BranchMissingError):
         types(branch="nowhere")
 
