@@ -16,8 +16,8 @@ from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
-from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import reopened, rows, runtime, seeded_world, state
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import lance
 import numpy as np
@@ -47,7 +48,7 @@ def create(path: Path, rows: pa.Table, index: str | None) -> LanceDataset:
     if index == "IVF_FLAT":
         dataset.create_index("v", index, num_partitions=2)
     elif index is not None:
-        dataset.create_scalar_index("id", index)
+        dataset.create_scalar_index("id", cast("Any", index))
     return lance.dataset(uri)
 
 
@@ -71,6 +72,12 @@ def list_facts(file: bytes) -> tuple[bytes, list[tuple[int, bytes]]]:
 Change = tuple[LanceOperation.BaseOperation, Sequence[FragmentMetadata], Sequence[FragmentMetadata], Sequence[int]]
 
 
+def remove_rows(dataset: LanceDataset, fragment: int, offsets: list[int]) -> FragmentMetadata:
+    remaining = dataset.get_fragments()[fragment].delete_rows(offsets)
+    assert remaining is not None
+    return remaining
+
+
 def append(dataset: LanceDataset) -> Change:
     written = write_fragments(build_rows(900, 1150), dataset, mode="append", max_rows_per_file=100)
     return LanceOperation.Append(written), written, (), ()
@@ -78,7 +85,7 @@ def append(dataset: LanceDataset) -> Change:
 
 def update(dataset: LanceDataset) -> Change:
     written = write_fragments(build_rows(2, 3), dataset, mode="append")
-    updated = [dataset.get_fragments()[n].delete_rows([2, 5]) for n in (0, 1)]
+    updated = [remove_rows(dataset, fragment, [2, 5]) for fragment in (0, 1)]
     removed = [dataset.get_fragments()[2].fragment_id]
     operation = LanceOperation.Update(
         removed_fragment_ids=removed, updated_fragments=updated, new_fragments=written, fields_modified=[]
@@ -87,7 +94,7 @@ def update(dataset: LanceDataset) -> Change:
 
 
 def delete(dataset: LanceDataset) -> Change:
-    updated = [dataset.get_fragments()[0].delete_rows([7])]
+    updated = [remove_rows(dataset, 0, [7])]
     return LanceOperation.Delete(updated, [], "x"), (), updated, ()
 
 

@@ -51,7 +51,7 @@ def encode_deletions(offsets: Positions) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, _ARROW_SCHEMA) as file:
         file.write_batch(pa.record_batch([pa.array(offsets.astype(np.uint32))], schema=_ARROW_SCHEMA))
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def _check_count(actual: int, expected: int) -> None:
