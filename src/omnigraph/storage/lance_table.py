@@ -104,7 +104,7 @@ class LanceTable:
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        return self.handles.open(self.path, self.version).schema
+        return self.handles.read_facts(self.path, self.version).schema
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of matching rows; without a filter this needs no request."""
@@ -284,10 +284,7 @@ class LanceTable:
 
     def find_field_number(self, column: str) -> int:
         """Return Lance's field id of a column: it survives renames, and no other column ever gets it."""
-        field = self.handles.open(self.path, self.version).lance_schema.field(column)
-        if field is None:
-            raise KeyError(column)
-        return int(field.id())
+        return self.handles.read_facts(self.path, self.version).numbers[column]
 
     def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of these fragments in batches, in their order, including the values of deleted rows."""
@@ -347,22 +344,23 @@ class LanceTable:
         """Return all indexes of this version by name, each with the number of fragments it covers."""
         dataset = self.handles.open(self.path, self.version)
         with self._guard_read():
-            indexes = dataset.describe_indices()
+            indexes = self.handles.list_indexes(self.path, self.version)
         fragments = frozenset(dataset.fragment_ids()) if indexes else frozenset()
         coverages = []
         for index in indexes:
             # A segment may still list fragments that this version no longer has.
-            covered = fragments.intersection(number for segment in index.segments for number in segment.fragment_ids)
-            columns = tuple(index.field_names)
-            uuids = tuple(sorted(str(segment.uuid) for segment in index.segments))
+            covered = fragments & index.fragments
             coverages.append(
-                IndexCoverage(index.name, columns, index.index_type, len(covered), len(fragments), uuids, covered)
+                IndexCoverage(
+                    index.name, index.columns, index.kind, len(covered), len(fragments), index.segments, covered
+                )
             )
-        return tuple(sorted(coverages, key=lambda coverage: coverage.name))
+        return tuple(coverages)
 
     @contextmanager
     def _guard_read(self, where: str | None = None) -> Iterator[None]:
         """Verify files before a read, count its requests, and translate its errors."""
+        self.handles.store.wait_for_uploads(self.path)
         # Only a scan with a filter may read index files.
         verify(self, VerifyLevel.ROWS if where is None else VerifyLevel.ROWS | VerifyLevel.INDEXES)
         errors = translate_read_errors(self.path, self.version, self.handles.explain)
