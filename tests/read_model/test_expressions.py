@@ -132,6 +132,32 @@ def test_floats_are_finite_or_null(graph: og.Graph) -> None:
     assert values(graph, "$p.i % 0") == [None, None]
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'replace($t, "a", $t)',
+        "replace($t, $p.s, $t)",
+        'join(split($t, ""), $t)',
+        "$t + " + " + ".join(["$t"] * 600),
+        "length(replace($t, $p.s, $t))",
+    ],
+)
+def test_a_text_that_grows_claims_its_memory_before_it_is_built(graph: og.Graph, expression: str) -> None:
+    text = f"query q($t: String) {{ match {{ $p: T }} return {{ {expression} as x }} }}"
+
+    with pytest.raises(og.OmnigraphError, match="building texts with", check=has_code("query_memory")):
+        graph.query(text, params={"t": "a" * 10_000}, memory_bytes=5 << 20).rows()
+    with pytest.raises(og.OmnigraphError, check=has_code("query_memory")):
+        condition = f"query q($t: String) {{ match {{ $p: T  to_string({expression}) > $t }} return {{ $p.k }} }}"
+        graph.query(condition, params={"t": "a" * 10_000}, memory_bytes=5 << 20).rows()
+    assert graph.query(text, params={"t": "aa"}, memory_bytes=5 << 20).rows()
+
+
+def test_positions_in_a_text_may_be_as_large_as_an_integer(graph: og.Graph) -> None:
+    assert values(graph, f"substring($p.k, 1, {2**63 - 1})") == ["ig", "mall"]
+    assert values(graph, f"substring($p.k, {2**63 - 1}, {2**63 - 1})") == ["", ""]
+
+
 def test_a_column_calculates_with_aggregates(graph: og.Graph) -> None:
     row = graph.query(
         "query q() { match { $p: T } return { length($p.s) as n, sum($p.f) / count(*) as mean, count(*) * 2 as two } }"

@@ -68,6 +68,8 @@ def evaluate_computed(
     operands = [evaluate(argument, log) for argument in expr.arguments]
     is_single = all(isinstance(operand, pa.Scalar) for operand in operands)
     size = 1 if is_single else next(len(operand) for operand in operands if not isinstance(operand, pa.Scalar))
+    if inputs.budget is not None:
+        text_functions.check_text_size(expr.function, operands, size, inputs.budget)
     result = _apply(expr, operands, size, log)
     return result[0] if is_single else result
 

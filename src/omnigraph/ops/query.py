@@ -94,7 +94,8 @@ def begin(
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
-    inputs = QueryInputs(check_params(bound.params, call.params, budget.check), session.runtime.clock.now())
+    params = check_params(bound.params, call.params, budget.check)
+    inputs = QueryInputs(params, session.runtime.clock.now(), budget)
     for stage in iter_stages(bound):
         # Only its checks matter here: a negative LIMIT is reported before anything is read.
         resolve_row_range(stage, inputs)

@@ -65,7 +65,9 @@ class ResultFrame:
 
     def with_budget(self, budget: Budget) -> "ResultFrame":
         """Return the same rows, to be fetched within another budget."""
-        return replace(self, frame=replace(self.frame, context=replace(self.frame.context, budget=budget)))
+        context = self.frame.context
+        context = replace(context, budget=budget, inputs=replace(context.inputs, budget=budget))
+        return replace(self, frame=replace(self.frame, context=context))
 
 
 def build_result(query: ReadQuery, matches: Bindings | Frame, context: ExecutionContext) -> ResultFrame:
