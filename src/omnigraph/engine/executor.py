@@ -325,15 +325,14 @@ class _Executor:
             self.solved_sides[step.number] = matches
         return matches
 
+    def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+        return self._blocks.test(step, bindings, self.run_steps)
+
     def _get_candidates(self, node: Node, *, has_multiplicity: bool) -> Candidates:
         candidates = self._candidates.get(id(node))
         if candidates is None:
-
-            def test(step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-                return self._blocks.test(step, bindings, self.run_steps)
-
             candidates = Candidates(
-                node, self.context, test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
+                node, self.context, self._test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
             )
             self._candidates[id(node)] = candidates
         return candidates

@@ -47,7 +47,8 @@ def check_text_size(function: ScalarFunction, operands: Sequence[Operand], size:
     if measure is None:
         return
     nbytes = measure(size, *operands)
-    what = f"building texts with `{function.value}`"
+    name = "+" if function is ScalarFunction.CONCATENATE else function.value
+    what = f"building texts with `{name}`"
     budget.check_size(nbytes, what)
     if nbytes > MAX_COLUMN_BYTES:
         raise QueryMemoryError(what, nbytes, MAX_COLUMN_BYTES)
