@@ -147,8 +147,8 @@ def test_a_text_that_grows_claims_its_memory_before_it_is_built(graph: og.Graph,
 
     with pytest.raises(og.OmnigraphError, match="building texts with", check=has_code("query_memory")):
         graph.query(text, params={"t": "a" * 20_000}, memory_bytes=1 << 20).rows()
+    condition = f"query q($t: String) {{ match {{ $p: T  to_string({expression}) > $t }} return {{ $p.k }} }}"
     with pytest.raises(og.OmnigraphError, check=has_code("query_memory")):
-        condition = f"query q($t: String) {{ match {{ $p: T  to_string({expression}) > $t }} return {{ $p.k }} }}"
         graph.query(condition, params={"t": "a" * 20_000}, memory_bytes=1 << 20).rows()
     assert graph.query(text, params={"t": "aa"}, memory_bytes=5 << 20).rows()
 
