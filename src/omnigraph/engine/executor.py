@@ -65,7 +65,7 @@ def execute(
     """
     if resolve_count(query.limit, "limit", context.inputs) == 0:
         # No row is returned, so none is looked for; what types can tell is checked already.
-        return build_result(query, _select_variables(plan, empty_bindings(has_multiplicity=True)), context)
+        return build_result(query, _bind_no_rows(plan), context)
     if plan.parts:
         return _execute_parts(query, plan, context, chunk_rows)
     rows = _solve_source(query, plan, context, chunk_rows)
@@ -138,6 +138,12 @@ def _select_variables(plan: PhysicalPlan, matches: Bindings) -> Bindings:
     # Without a match, the pipeline stops before all variables are bound: these get empty columns.
     columns = {name: matches.columns.get(name, _NO_ROWS) for name in plan.variables}
     return Bindings(columns, matches.size, check_multiplicity(matches.multiplicity) if plan.has_multiplicity else None)
+
+
+def _bind_no_rows(plan: PhysicalPlan) -> Bindings:
+    """Return no matches, with the variables of the plan and of its parts."""
+    names = {name for part in (plan, *(part for _, part in plan.parts)) for name in part.variables}
+    return _select_variables(replace(plan, variables=tuple(sorted(names))), empty_bindings(has_multiplicity=True))
 
 
 def _limit_chunk_rows(context: ExecutionContext, chunk_rows: int) -> int:
@@ -319,15 +325,14 @@ class _Executor:
             self.solved_sides[step.number] = matches
         return matches
 
+    def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+        return self._blocks.test(step, bindings, self.run_steps)
+
     def _get_candidates(self, node: Node, *, has_multiplicity: bool) -> Candidates:
         candidates = self._candidates.get(id(node))
         if candidates is None:
-
-            def test(step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-                return self._blocks.test(step, bindings, self.run_steps)
-
             candidates = Candidates(
-                node, self.context, test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
+                node, self.context, self._test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
             )
             self._candidates[id(node)] = candidates
         return candidates

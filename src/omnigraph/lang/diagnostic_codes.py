@@ -132,6 +132,7 @@ LINT_CODES = _build_warnings(
     L205="a comparison with `null`, which is never true",
     L206="an insert that leaves a default to be filled in, where a row with the key may exist",
     L207="a `-` that looks like the sign of a second column and subtracts",
+    L208="a `//` that looks like a division and starts a comment",
 )
 
 CODES: dict[str, DiagnosticCode] = {**SCHEMA_CODES, **QUERY_CODES, **MIGRATION_CODES, **LINT_CODES}

@@ -15,7 +15,7 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.result import Result, Target
-from omnigraph.engine.search.search_arguments import check_search_arguments
+from omnigraph.engine.search.search_arguments import SEARCHES, check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.lang.source import Source
@@ -94,12 +94,13 @@ def begin(
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
-    inputs = QueryInputs(check_params(bound.params, call.params, budget.check), session.runtime.clock.now())
+    params = check_params(bound.params, call.params, budget.check)
+    inputs = QueryInputs(params, session.runtime.clock.now(), budget)
     for stage in iter_stages(bound):
         # Only its checks matter here: a negative LIMIT is reported before anything is read.
         resolve_row_range(stage, inputs)
         # Without parameters, search arguments are literals.
-        if bound.params:
+        if bound.params and not stage.kinds.isdisjoint(SEARCHES):
             check_search_arguments((*stage.results, *iter_predicates(stage.pattern)), inputs)
     context = ExecutionContext(
         view=View(catalog, session.open_tables(snapshot)),
