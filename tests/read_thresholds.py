@@ -17,6 +17,7 @@ LARGE: dict[str, float] = {
     "tables.column_residency._MANY_LOOKUPS": 1,
     "tables.column_residency._SMALL_ROWS": 0,
     "tables.column_residency._TINY_ROWS": 0,
+    "tables.taken_rows.MAX_KEPT_ROWS": 2,
     "tables.column_statistics.SAMPLE_ROWS": 2,
     "tables.column_statistics._MAX_COMMON_VALUES": 1,
     "planning.cost_model.MAX_LOOKUP_SHARE": 1.0,
