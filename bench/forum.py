@@ -5,7 +5,7 @@ milliseconds, ratios, their geometric mean, the first question in a new process,
 100,000 people by default, 300,000 people and 6.6 million `knows` with `--full`. `--growth` measures a tenth of the
 people too, and prints how the times grow.
 
-A peer that is not installed is left out. lance-csr needs Python 3.12 and another version of Lance, which it only needs for
+A peer that is not installed is left out. lance-csr needs Python 3.12 and another version of Lance, but that only for
 writing: it takes part where `pip install --no-deps lance-csr` was run. It reads Arrow tables in memory.
 """
 
@@ -236,7 +236,9 @@ def print_goals(table: Times, names: Sequence[str]) -> None:
         if not ratios:
             continue
         mean = statistics.geometric_mean(ratios)
-        print_goal(f"geometric mean of {len(ratios)} questions, {name}/omnigraph", mean, GOALS.get(name), is_at_least=True)
+        print_goal(
+            f"geometric mean of {len(ratios)} questions, {name}/omnigraph", mean, GOALS.get(name), is_at_least=True
+        )
     for question, medians in table.items():
         better = min((name for name in GOALS if name in medians), key=lambda name: medians[name], default=None)
         if better is not None and medians[better] < medians[OURS]:

@@ -1,7 +1,7 @@
 """Generate the graph of a forum, the same on each run: people who know each other, their posts, likes and topics.
 
-For each person there are about 22 `knows`, 20 `likes` and 5 posts, and each post has two tags. Some people are known, and
-some posts liked, much more often than others. No edge is there twice, so that all engines count the same matches.
+For each person there are about 22 `knows`, 20 `likes` and 5 posts, and each post has two tags. Some people are known,
+and some posts liked, much more often than others. No edge is there twice, so that all engines count the same matches.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Define the eleven questions of the forum benchmark, in the language of each engine, with parameters for each round."""
+"""Define the eleven questions of the forum benchmark, in the language of each engine, and how parameters are drawn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

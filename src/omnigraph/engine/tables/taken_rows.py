@@ -54,7 +54,9 @@ def _has_room(rows: _TakenRows, cache: ContentCache) -> bool:
 def _find(positions: NDArray[np.int64], wanted: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return where each wanted position is, or would be, and whether it is there."""
     at = np.searchsorted(positions, wanted)
-    return at, positions[np.minimum(at, len(positions) - 1)] == wanted if len(positions) else np.zeros(len(at), np.bool_)
+    if not len(positions):
+        return at, np.zeros(len(at), np.bool_)
+    return at, positions[np.minimum(at, len(positions) - 1)] == wanted
 
 
 def _indices(rows: _TakenRows, at: Positions) -> pa.Array:
