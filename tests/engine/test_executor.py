@@ -117,7 +117,12 @@ def test_cycles_are_found_by_marking_too(solver: Solver, name: str, bits: int) -
     query = solver.query(f"query q() {{ match {{ {PATTERNS[name]} }} return {{ $a.name }} order {{ $a.name }} }}")
     expected = solver.expected(query, solver.matches(query))
 
-    marking = {"MIN_MARKED_ROWS": 1, "MAX_MARKED_PER_ROW": LARGE, "_MIN_CELL_BITS": bits, "_MAX_CELL_BITS": bits}
+    marking: dict[str, Any] = {
+        "MIN_MARKED_ROWS": 1,
+        "MAX_MARKED_PER_ROW": LARGE,
+        "_MIN_CELL_BITS": bits,
+        "_MAX_CELL_BITS": bits,
+    }
     with patch.multiple(cycle_close, **marking), patch.multiple(reduced_lists, MIN_GATHERED=0, MIN_REPEATS=0):
         found = [solver.solved(query, traversal=Traversal.CSR, chunk_rows=rows) for rows in (3, LARGE)]
 

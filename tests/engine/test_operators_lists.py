@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -27,7 +28,12 @@ PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20)
 @contextmanager
 def marking(bits: int) -> Iterator[None]:
     """Inside, few rows are looked up in a table of marks, in chunks of two."""
-    values = {"MIN_MARKED_ROWS": 1, "MAX_MARKED_PER_ROW": 1_000, "_MIN_CELL_BITS": bits, "_MAX_CELL_BITS": bits}
+    values: dict[str, Any] = {
+        "MIN_MARKED_ROWS": 1,
+        "MAX_MARKED_PER_ROW": 1_000,
+        "_MIN_CELL_BITS": bits,
+        "_MAX_CELL_BITS": bits,
+    }
     with patch.multiple(cycle_close, **values), patch.multiple(parallel, MIN_PARALLEL_ROWS=1, MAX_CHUNK_ROWS=2):
         yield
 

@@ -156,7 +156,8 @@ def find_joined(
     def look_up(part: slice) -> None:
         # The sources of a part of the targets; the first and last one may belong to other parts too.
         first, last = (int(np.searchsorted(ends, at, side="right")) for at in (part.start, part.stop - 1))
-        lengths = np.diff(np.clip(ends[first : last + 1], part.start, part.stop), prepend=part.start)
+        bounds = np.clip(ends[first : last + 1], part.start, part.stop)
+        lengths = bounds - np.append(part.start, bounds[:-1])
         cells = np.repeat(offsets[first : last + 1], lengths)
         cells += targets[part]
         cells &= (1 << bits) - 1
