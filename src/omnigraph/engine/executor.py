@@ -13,12 +13,13 @@ from omnigraph.engine.operators.chunking import CollectSink, empty_bindings
 from omnigraph.engine.operators.cycle_close import close_cycle
 from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.operators.edge_access import EdgeAccess
-from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, is_closed_by, orient
+from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, get_other_end, is_closed_by, orient
 from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import build_product, join, semi_join
 from omnigraph.engine.operators.join_keys import match_join
 from omnigraph.engine.operators.join_matches import JoinMatches
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
+from omnigraph.engine.operators.reduced_lists import Reductions
 from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
 from omnigraph.engine.output.distinct import merge_equal_rows
@@ -168,6 +169,7 @@ class _Executor:
         self._edge_access: dict[int, EdgeAccess] = {}
         self._walk_access: dict[int, WalkAccess] = {}
         self._derived: dict[tuple[Step, ...], Bindings] = {}
+        self._reductions = Reductions()
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
         self._blocks = BlockSteps(context)
@@ -179,6 +181,7 @@ class _Executor:
         self._edge_access.clear()
         self._walk_access.clear()
         self._derived.clear()
+        self._reductions.clear()
         self.solved_sides.clear()
         self._blocks.close()
         self.last_match = None
@@ -189,6 +192,23 @@ class _Executor:
         sink = CollectSink(self.context.budget, last, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows)
         Pipeline(self, sink, has_multiplicity=has_multiplicity).run(steps, bindings)
         return sink.finalize()
+
+    def reduce_lists(
+        self, step: Expand, bindings: Bindings, closing: Closing | None, *, has_multiplicity: bool
+    ) -> None:
+        """Reduce the lists of a hop, and of the condition after it, to the neighbours that pass, if that pays off."""
+        if step.node.is_free or step.link.is_multi or step.link.walk is not None or not bindings.size:
+            return
+        candidates = self._get_candidates(step.node, has_multiplicity=has_multiplicity)
+
+        def find_passing() -> NDArray[np.bool_]:
+            counts = candidates.count_by_position()
+            return counts.astype(np.bool_, copy=False) if counts.dtype == np.bool_ else counts > 0
+
+        self.get_edge_access(step.link).reduce(bindings.columns[step.source], find_passing, self._reductions)
+        if closing is not None:
+            near = bindings.columns[get_other_end(closing[0], step.node.variable)]
+            closing[1].reduce(near, find_passing, self._reductions)
 
     def find_closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
         """Return the cycle-closing step after a hop if both can run as one, else None."""

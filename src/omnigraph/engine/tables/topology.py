@@ -128,6 +128,7 @@ class Topology:
         change: TopologyChange | None = None,
         stored: Lists = _find_no_list,
         on_growth: Callable[["Topology"], None] = lambda _: None,
+        threads: int = 1,
     ) -> None:
         """Create a topology from the ends of its edges, or from its list `out`, which implies them.
 
@@ -139,6 +140,7 @@ class Topology:
         self._ends = ends
         self._change = change
         self._stored = stored
+        self._threads = threads
         # The lists built so far, by name: `out`, `into`, `out_set`, `into_set`.
         self.lists: dict[str, CsrAdjacency] = dict(lists or {})
         self._locks = {name: threading.Lock() for name in (_ENDPOINTS, "out", "into", "out_set", "into_set")}
@@ -209,7 +211,7 @@ class Topology:
         if patched is not None:
             return patched
         near, far = (self.source, self.target) if name == "out" else (self.target, self.source)
-        return build_csr(near, far, *sizes)
+        return build_csr(near, far, *sizes, threads=self._threads)
 
     def build_change(self, removed: EdgeList, added: EdgeList) -> TopologyChange:
         """Return a change that refers to this topology's lists but does not keep the topology itself alive."""
@@ -246,7 +248,7 @@ class TopologyTables:
 
 
 def resolve_endpoints(
-    tables: TopologyTables, older: Topology | None, budget: Budget | None = None
+    tables: TopologyTables, older: Topology | None, budget: Budget
 ) -> tuple[EdgeEndpoints, TopologyChange | None]:
     """Return both ends of every edge, and the change since an older topology, whose valid ends are reused.
 
@@ -272,7 +274,7 @@ def _resolve_column(
     nodes: TableReader,
     old_layouts: tuple[Layout, Layout],
     old_positions: Ints,
-    budget: Budget | None,
+    budget: Budget,
 ) -> Ints:
     """Return one end of every edge, looking up only those that the older topology does not know."""
     ends = np.full(edges.size, _UNKNOWN, choose_position_type(nodes.size))
@@ -281,7 +283,7 @@ def _resolve_column(
     for run in edges.columns.layout.match_runs(old_layouts[0]):
         if run.start is None:
             for ids in _batch_arrays(edges.columns.stream(column, at, run), 4 * nodes.size, budget):
-                ends[at : at + len(ids)] = nodes.find(ids, budget)
+                ends[at : at + len(ids)] = nodes.find_many(ids, budget)
                 at += len(ids)
         else:
             old_ends = old_positions[run.start : run.start + run.rows]
@@ -304,13 +306,12 @@ def _resolve_column(
     return ends
 
 
-def _batch_arrays(arrays: Iterable[pa.Array], rows: int, budget: Budget | None) -> Iterator[pa.Array]:
+def _batch_arrays(arrays: Iterable[pa.Array], rows: int, budget: Budget) -> Iterator[pa.Array]:
     """Yield the same values in batches of about `rows`: each batch costs a pass over the ids of all nodes."""
     min_rows = min(max(rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
     parts: list[pa.Array] = []
     for array in arrays:
-        if budget is not None:
-            budget.check()
+        budget.check()
         parts.append(array)
         if sum(map(len, parts)) >= min_rows:
             yield concat_chunks(parts, array.type)
