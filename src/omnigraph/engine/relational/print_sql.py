@@ -52,7 +52,7 @@ def print_query(root: Relation, dialect: Dialect) -> str:
         UnsupportedForm: The dialect can't say a part of it exactly.
     """
     printer = _Printer(dialect, _count_readers(root))
-    text = printer.print_relation(root)
+    text = f"select * from {printer.print_input(root)}"
     if not printer.shared:
         return text
     # In the order in which they were printed: each reads only those before it.
