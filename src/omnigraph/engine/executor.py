@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -54,13 +54,21 @@ from omnigraph.query.logical_plan import ReadQuery, UnionSource, list_sources
 _SINGLE_ROW = Bindings({}, 1)
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixRows:
+    """The rows of the first steps of a plan, in chunks, and the steps that are left to run over them."""
+
+    chunks: Iterator[Bindings]
+    rest: tuple[Step, ...]
+    groups: Frame | None = None
+    """The groups of the result, complete, instead of rows."""
+
+
 class PrefixEngine(Protocol):
     """Another engine, which runs the first steps of a plan."""
 
-    def run(
-        self, query: ReadQuery, plan: PhysicalPlan, start: Bindings
-    ) -> AbstractContextManager[tuple[Iterator[Bindings], tuple[Step, ...]]]:
-        """Return the rows of the steps that it runs, in chunks, and the steps that are left to run over them."""
+    def run(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> AbstractContextManager[PrefixRows]:
+        """Return the rows of the steps that it runs."""
         ...
 
 
@@ -102,13 +110,14 @@ def execute(
         if not plan.steps:
             # The sink owns what is added to it, and releases it.
             context.budget.claim(bindings_nbytes(rows), "the matches of the pattern")
+        groups: Frame | None = None
         if rows.size:
             pipeline = Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity)
             if prefix is None or not plan.steps:
                 pipeline.run(plan.steps, rows)
             else:
-                _run_prefix(query, plan, rows, pipeline, sink, prefix)
-        matches = sink.finalize()
+                groups = _run_prefix(query, plan, rows, pipeline, sink, prefix)
+        matches = sink.finalize() if groups is None else filter_having(groups, query)
     finally:
         executor.close()
         context.release()
@@ -127,14 +136,18 @@ def _run_prefix(
     pipeline: Pipeline,
     sink: AggregateSink | TopKSink,
     prefix: PrefixEngine,
-) -> None:
-    """Run the first steps of a plan in another engine, and the rest over its rows, chunk by chunk."""
-    with prefix.run(query, plan, rows) as (chunks, rest):
-        for chunk in chunks:
-            pipeline.run_chunk(rest, chunk)
+) -> Frame | None:
+    """Run the first steps of a plan in another engine, and the rest over its rows, chunk by chunk.
+
+    Return the groups of the result if the engine has computed these too.
+    """
+    with prefix.run(query, plan, rows) as solved:
+        for chunk in solved.chunks:
+            pipeline.run_chunk(solved.rest, chunk)
             sink.end_chunk(is_complete=False)
             if sink.is_done:
-                return
+                break
+        return solved.groups
 
 
 def _execute_parts(

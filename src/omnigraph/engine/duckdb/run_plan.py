@@ -7,7 +7,7 @@ have no relational form, and the output, are computed by the same operators and 
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 import numpy as np
@@ -15,17 +15,23 @@ import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.duckdb.connection import count_threads, interrupt_when_over, open_connection
-from omnigraph.engine.duckdb.plan_dialect import DuckDbDialect, check_evaluable, quote
+from omnigraph.engine.duckdb.group_rows import build_group_frame
+from omnigraph.engine.duckdb.plan_dialect import DuckDbDialect, build_printer, find_column, quote
 from omnigraph.engine.duckdb.plan_streams import ScanSource, split_scan
 from omnigraph.engine.duckdb.run_statement import SqlLimits
 from omnigraph.engine.duckdb.sql_errors import SqlFailedError
 from omnigraph.engine.duckdb.table_streams import ReadFailures
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.executor import PrefixRows
 from omnigraph.engine.operators.filter import find_rows, has_search
-from omnigraph.engine.physical_plan import VALUE_TYPE, Node, PhysicalPlan, Step, get_type_name
+from omnigraph.engine.output.result_pipeline import resolve_row_range
+from omnigraph.engine.output.sort import build_sort_keys
+from omnigraph.engine.physical_plan import VALUE_TYPE, Node, PhysicalPlan, get_type_name
 from omnigraph.engine.query_budget import QueryMemoryError
 from omnigraph.engine.relational.dialect import UnsupportedForm
+from omnigraph.engine.relational.duckdb_functions import FunctionErrors, register_functions
 from omnigraph.engine.relational.lower import LoweredPattern, lower_steps
+from omnigraph.engine.relational.lower_output import LoweredGroups, list_output_reads, lower_groups, prune_rows
 from omnigraph.engine.relational.print_sql import print_query
 from omnigraph.engine.relational.tree import (
     MULTIPLICITY,
@@ -41,7 +47,7 @@ from omnigraph.engine.relational.tree import (
 from omnigraph.engine.value_store import NO_POSITION
 from omnigraph.errors import LimitError
 from omnigraph.options import Options
-from omnigraph.query.expr import Expr
+from omnigraph.query.expr import Expr, OrderTerm
 from omnigraph.query.expr_tree import find_windows, walk
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.union_types import is_union
@@ -77,15 +83,51 @@ class LocalEngine:
         host = _Host(self.context)
         relation, bound = host.bind_start(query, start)
         is_set = not plan.has_multiplicity and _is_set(query)
-        lowered = lower_steps(plan.steps, host, relation, bound, is_set=is_set, rows=max(float(start.size), 1.0))
+        lowered = lower_steps(
+            plan.steps,
+            host,
+            relation,
+            bound,
+            is_set=is_set,
+            reads=list_output_reads(query),
+            rows=max(float(start.size), 1.0),
+        )
         if len(lowered.rest) == len(plan.steps):
             return None
-        return PreparedPattern(lowered, host.computed)
+        if lowered.rest:
+            return PreparedPattern(lowered, lowered.relation, host.computed)
+        try:
+            return self._lower_output(query, lowered, host)
+        except UnsupportedForm:
+            return PreparedPattern(lowered, lowered.relation, host.computed)
+
+    def _lower_output(self, query: ReadQuery, lowered: LoweredPattern, host: "_Host") -> "PreparedPattern":
+        """Return a pattern with its groups, or with its first rows alone.
+
+        Raises:
+            UnsupportedForm: Our own sinks compute the output.
+        """
+        groups: LoweredGroups | None = None
+        if query.grouping is not None:
+            groups = lower_groups(query, query.grouping, lowered)
+            relation = groups.relation
+        else:
+            _, last = resolve_row_range(query, self.context.inputs)
+            if last is None:
+                return PreparedPattern(lowered, lowered.relation, host.computed)
+            keys = tuple(
+                OrderTerm(value=key.expr, descending=key.descending)
+                for key in build_sort_keys(query)
+                if key.expr is not None
+            )
+            relation = prune_rows(query, lowered.relation, last, keys)
+        # Printed only to see whether DuckDB can compute all of it exactly.
+        tables = {id(scan): "" for scan in _iter_scans(relation)}
+        print_query(relation, DuckDbDialect(build_printer(self.context.inputs), tables))
+        return PreparedPattern(lowered, relation, host.computed, groups)
 
     @contextmanager
-    def run(
-        self, query: ReadQuery, plan: PhysicalPlan, start: Bindings
-    ) -> Iterator[tuple[Iterator[Bindings], tuple[Step, ...]]]:
+    def run(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> Iterator[PrefixRows]:
         """Yield the rows of the steps that DuckDB runs, in chunks, and the steps that are left to run over them.
 
         Raises:
@@ -95,20 +137,33 @@ class LocalEngine:
         """
         prepared = self.lower(query, plan, start)
         if prepared is None:
-            yield iter((start,)), plan.steps
+            yield PrefixRows(iter((start,)), plan.steps)
             return
         with self._translate_errors() as failures:
-            chunks = self._iter_chunks(prepared, failures)
+            batches = self._iter_batches(prepared, failures)
             try:
-                yield chunks, prepared.lowered.rest
+                if prepared.groups is not None:
+                    rows = self._collect(batches)
+                    yield PrefixRows(iter(()), (), build_group_frame(query, prepared.groups, rows, self.context))
+                else:
+                    chunks = (_to_bindings(batch, prepared.lowered) for batch in batches if batch.num_rows)
+                    yield PrefixRows(chunks, prepared.lowered.rest)
             finally:
                 # Ends the connection, also if the rows were not read to their end.
-                chunks.close()
+                batches.close()
+
+    def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+        """Return all rows; their memory stays reserved as that of the result."""
+        collected = []
+        for batch in batches:
+            self.context.budget.claim(batch.nbytes, "the groups of the result")
+            collected.append(batch)
+        return pa.Table.from_batches(collected)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[ReadFailures]:
+    def _translate_errors(self) -> Iterator["_Failures"]:
         budget = self.context.budget
-        failures = ReadFailures()
+        failures = _Failures()
         try:
             yield failures
         except duckdb.Error as error:
@@ -127,7 +182,7 @@ class LocalEngine:
             log.warning("DuckDB could not run a plan: %s", error)
             raise SqlFailedError from None
 
-    def _iter_chunks(self, prepared: "PreparedPattern", failures: ReadFailures) -> Generator[Bindings]:
+    def _iter_batches(self, prepared: "PreparedPattern", failures: "_Failures") -> Generator[pa.RecordBatch]:
         budget = self.context.budget
         left = budget.bytes_left
         # The other half is for what is read for it, and for our own sinks.
@@ -141,22 +196,23 @@ class LocalEngine:
         ):
             text = self._register(connection, prepared, failures, threads)
             reader = connection.sql(text).to_arrow_reader(_CHUNK_ROWS)
+            # The first one has the columns, if there is no row.
+            yield pa.RecordBatch.from_pylist([], reader.schema)
             for batch in reader:
                 budget.check()
-                if batch.num_rows:
-                    yield _to_bindings(batch, prepared.lowered)
+                yield batch
 
     def _register(
-        self, connection: duckdb.DuckDBPyConnection, prepared: "PreparedPattern", failures: ReadFailures, threads: int
+        self, connection: duckdb.DuckDBPyConnection, prepared: "PreparedPattern", failures: "_Failures", threads: int
     ) -> str:
         """Register the tables of a tree, and return its text."""
         context = self.context
         tables: dict[int, str] = {}
-        for number, scan in enumerate(_iter_scans(prepared.lowered.relation)):
+        for number, scan in enumerate(_iter_scans(prepared.relation)):
             name = f"scan {number}"
             tables[id(scan)] = name
             reader = context.get_reader(scan.type)
-            source = ScanSource(scan, reader, context.inputs, context.budget, failures)
+            source = ScanSource(scan, reader, context.inputs, context.budget, failures.readers)
             parts = split_scan(source, threads, self.limits.min_stream_rows)
             for index, stream in enumerate(parts):
                 connection.register(f"{name}.{index}", stream)
@@ -164,8 +220,23 @@ class LocalEngine:
             connection.execute(f"create temp view {quote(name)} as {united}")
         for label, table in prepared.computed.items():
             connection.register(label, table)
-        dialect = DuckDbDialect(connection, context.inputs, failures, tables)
-        return print_query(prepared.lowered.relation, dialect)
+        printer = build_printer(context.inputs)
+        text = print_query(prepared.relation, DuckDbDialect(printer, tables))
+        register_functions(connection, printer.functions, failures.functions)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """Errors of our own code that DuckDB calls; they reach it as texts only."""
+
+    readers: ReadFailures = field(default_factory=ReadFailures)
+    functions: FunctionErrors = field(default_factory=FunctionErrors)
+
+    def raise_first(self) -> None:
+        """Raise the first error, if there is one."""
+        self.readers.raise_first()
+        self.functions.raise_first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +244,10 @@ class PreparedPattern:
     """A lowered pattern, and the tables that our engine has computed for it."""
 
     lowered: LoweredPattern
+    relation: Relation
+    """What DuckDB runs: the pattern, and the part of the output that it computes exactly."""
     computed: dict[str, pa.Table]
+    groups: LoweredGroups | None = None
 
 
 def _is_set(query: ReadQuery) -> bool:
@@ -223,8 +297,8 @@ class _Host:
         return self._context.get_reader(type_name).count
 
     def check_expr(self, expr: Expr) -> None:
-        """Check that our evaluator needs only the columns of the rows."""
-        check_evaluable(expr)
+        """Check that an expression can be printed, or evaluated by us from the columns of the rows."""
+        build_printer(self._context.inputs).print_condition(expr, find_column)
 
     def check_filter(self, expr: Expr) -> None:
         """Check that a predicate can be evaluated in the stream of its table."""

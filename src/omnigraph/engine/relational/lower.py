@@ -328,7 +328,7 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
     if link.through:
         through = ScanRows(type=link.near, variable=_STEP_FROM, columns=((ID, _STEP_FROM),), filters=link.through)
     if link.direction is HopDirection.BOTH and link.low > 0:
-        # A node reaches itself by a cycle of three nodes or more, which a search of pairs does not tell from a way back.
+        # A node reaches itself by a cycle of three nodes or more: a search of pairs does not know it from a way back.
         raise UnsupportedForm("an undirected hop over several edges")
     if near not in state.relation.names:
         raise UnsupportedForm("a count of nodes that are reached over several edges")

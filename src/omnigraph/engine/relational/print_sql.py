@@ -204,6 +204,8 @@ class _Printer:
                 return "null" if term.value is None else f"cast({term.value} as bigint)"
             case ProductTerm():
                 return " * ".join(f"coalesce({self.dialect.quote(name)}, 1)" for name in term.factors)
+            case ExprTerm(is_key=True):
+                return self.dialect.print_key(term.expr)
             case ExprTerm():
                 return self.dialect.print_expression(term.expr)
 
