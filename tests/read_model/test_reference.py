@@ -210,7 +210,11 @@ def check_answers(reader: Reader, graph: og.Graph, expected: Sequence[tuple[Aske
     """Fails at the first answer that is not the expected one."""
     with as_if_large(reader.chunk_rows) if reader.is_large else nullcontext():
         for asked, wanted in expected:
-            assert_same(wanted, found_by(graph, asked, engine=reader.engine), f"{reader.name}:\n{asked.text}{dict(asked.params)}")
+            assert_same(
+                wanted,
+                found_by(graph, asked, engine=reader.engine),
+                f"{reader.name}:\n{asked.text}{dict(asked.params)}",
+            )
         graph._session.reads.wait_for_workers()
 
 

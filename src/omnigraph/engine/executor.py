@@ -67,6 +67,9 @@ class PrefixRows:
 class PrefixEngine(Protocol):
     """Another engine, which runs the first steps of a plan."""
 
+    lines: list[str]
+    """What it has run, line by line, if the run is profiled."""
+
     def run(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> AbstractContextManager[PrefixRows]:
         """Return the rows of the steps that it runs."""
         ...

@@ -230,10 +230,11 @@ class Graph(HistoryMethods, MaintenanceMethods):
         at: datetime | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
         analyze: bool = False,
         budget: Budget | None = None,
     ) -> "Explained":
-        """Explain how `query` would run: the steps of the plan, with access paths and expected numbers of rows.
+        """Explain how `query` would run: its engine, and the steps with access paths and expected numbers of rows.
 
         With `analyze` the query is run, and the steps also have their actual numbers.
 
@@ -249,6 +250,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             at=at,
             seconds=seconds,
             memory_bytes=memory_bytes,
+            engine=parse_choice("engine", QueryEngine, engine),
         )
         return lazy_ops.explain.explain(self._session, call, analyze=analyze, budget=budget)
 

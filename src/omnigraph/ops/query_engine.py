@@ -8,6 +8,7 @@ from typing import Protocol, cast
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import PrefixEngine
 from omnigraph.engine.physical_plan import Check, Close, Expand, Link, Node, PhysicalPlan, Scan, iter_steps
+from omnigraph.errors import BadArgumentError
 from omnigraph.extensions import Extension, load_extension
 from omnigraph.options import Options, QueryEngine
 from omnigraph.query.union_types import list_members
@@ -42,7 +43,12 @@ def choose_query_engine(requested: QueryEngine, plan: PhysicalPlan, context: Exe
     """Choose the engine of a read: memory for whatever fits, else local.
 
     A function of the snapshot, the plan and the memory limit: what is cached in memory does not matter.
+
+    Raises:
+        BadArgumentError: The engine does not run in this process.
     """
+    if requested is QueryEngine.SPARK:
+        raise BadArgumentError("engine", "`spark`", "`auto`, `memory` or `local`")
     if requested is not QueryEngine.AUTO:
         return QueryEngineChoice(requested, "as requested")
     needed = sum(_measure_adjacency(edge, context) for edge in sorted(set(_iter_edges(plan))))

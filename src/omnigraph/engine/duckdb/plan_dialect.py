@@ -10,7 +10,8 @@ from omnigraph.engine.relational.dialect import ReachText, UnsupportedForm
 from omnigraph.engine.relational.expressions import ExpressionPrinter
 from omnigraph.engine.relational.sql_syntax import DUCKDB
 from omnigraph.engine.relational.tree import ComputedRows, ScanRows, SortTerm, name_id, name_property
-from omnigraph.query.expr import Aggregate, AggregateFunction, Entity, Expr, Identity, Prop
+from omnigraph.query.expr import Aggregate, AggregateFunction, Entity, Expr, Identity, IsNull, Prop
+from omnigraph.query.expr_tree import walk
 from omnigraph.schema.types import Scalar
 
 quote = DUCKDB.quote_name
@@ -36,6 +37,23 @@ def find_column(expr: Expr) -> str | None:
             return quote(name_id(expr.variable))
         case _:
             return None
+
+
+def print_condition(printer: ExpressionPrinter, expr: Expr) -> str:
+    """Return the text of a predicate.
+
+    Raises:
+        UnsupportedForm: It can't be printed, nor evaluated by us from the columns of its rows.
+    """
+    _check_entities(expr)
+    return printer.print_condition(expr, find_column)
+
+
+def _check_entities(expr: Expr) -> None:
+    """Check that whole nodes and edges are asked only whether they are there, which their ids tell."""
+    tested = {part.operand for part in walk(expr) if isinstance(part, IsNull) and isinstance(part.operand, Entity)}
+    if any(isinstance(part, Entity) and part not in tested for part in walk(expr)):
+        raise UnsupportedForm("a whole node or edge as a value")
 
 
 @dataclass(slots=True)
@@ -91,10 +109,11 @@ class DuckDbDialect:
 
     def print_expression(self, expr: Expr) -> str:
         """Return the text of a predicate."""
-        return self.printer.print_condition(expr, find_column)
+        return print_condition(self.printer, expr)
 
     def print_key(self, expr: Expr) -> str:
         """Return a value to group or sort by: both zeros are equal, and an integer that overflows is an error."""
+        _check_entities(expr)
         text = self.printer.print_value(expr, find_column)
         is_float = isinstance(expr.type, Scalar) and expr.type.is_float
         return f"({text} + cast(0 as double))" if is_float else text

@@ -16,7 +16,8 @@ import pyarrow as pa
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.duckdb.connection import count_threads, interrupt_when_over, open_connection
 from omnigraph.engine.duckdb.group_rows import build_group_frame
-from omnigraph.engine.duckdb.plan_dialect import DuckDbDialect, build_printer, find_column, quote
+from omnigraph.engine.duckdb.plan_dialect import DuckDbDialect, build_printer, print_condition, quote
+from omnigraph.engine.duckdb.plan_profile import list_operators
 from omnigraph.engine.duckdb.plan_streams import ScanSource, split_scan
 from omnigraph.engine.duckdb.run_statement import SqlLimits
 from omnigraph.engine.duckdb.sql_errors import SqlFailedError
@@ -62,6 +63,8 @@ _CHUNK_ROWS = 1 << 20
 # Our own indexes find the rows of a filter that leaves at most this number, and one row in this factor of its table.
 _MAX_FOUND_ROWS = 10_000.0
 _MIN_FOUND_FACTOR = 16.0
+# A longer page is sorted by our own sinks, which hold all of its rows anyway.
+_MAX_FIRST_ROWS = 10_000_000
 
 
 def build_local_engine(context: ExecutionContext, options: Options) -> "LocalEngine":
@@ -75,6 +78,8 @@ class LocalEngine:
 
     context: ExecutionContext
     limits: SqlLimits
+    lines: list[str] = field(default_factory=list)
+    """What was run, and by which operators, if the run is profiled."""
 
     def lower(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> "PreparedPattern | None":
         """Lower the steps of a plan; None if not even the first one has a relational form."""
@@ -113,7 +118,7 @@ class LocalEngine:
             relation = groups.relation
         else:
             _, last = resolve_row_range(query, self.context.inputs)
-            if last is None:
+            if last is None or last > _MAX_FIRST_ROWS:
                 return PreparedPattern(lowered, lowered.relation, host.computed)
             keys = tuple(
                 OrderTerm(value=key.expr, descending=key.descending)
@@ -137,6 +142,7 @@ class LocalEngine:
         """
         prepared = self.lower(query, plan, start)
         if prepared is None:
+            self.lines.append("all steps in memory")
             yield PrefixRows(iter((start,)), plan.steps)
             return
         with self._translate_errors() as failures:
@@ -188,9 +194,14 @@ class LocalEngine:
         # The other half is for what is read for it, and for our own sinks.
         memory = None if left is None else max(left // 2, 1)
         threads = count_threads(self.limits.threads)
+        is_profiled = self.context.profile is not None
         with (
             open_connection(
-                memory_bytes=memory, spill_bytes=self.limits.spill_bytes, threads=threads, keeps_plan=True
+                memory_bytes=memory,
+                spill_bytes=self.limits.spill_bytes,
+                threads=threads,
+                keeps_plan=True,
+                is_profiled=is_profiled,
             ) as connection,
             interrupt_when_over(connection, budget),
         ):
@@ -201,6 +212,8 @@ class LocalEngine:
             for batch in reader:
                 budget.check()
                 yield batch
+            if is_profiled:
+                self.lines += [prepared.describe(), *(f"  {line}" for line in list_operators(connection))]
 
     def _register(
         self, connection: duckdb.DuckDBPyConnection, prepared: "PreparedPattern", failures: "_Failures", threads: int
@@ -248,6 +261,17 @@ class PreparedPattern:
     """What DuckDB runs: the pattern, and the part of the output that it computes exactly."""
     computed: dict[str, pa.Table]
     groups: LoweredGroups | None = None
+
+    def describe(self) -> str:
+        """Return which parts DuckDB runs."""
+        if self.lowered.rest:
+            return (
+                f"DuckDB up to step {self.lowered.rest[0].number}, which is {self.lowered.reason}; the rest in memory"
+            )
+        if self.groups is not None:
+            return "DuckDB, with the groups of the result"
+        is_whole = self.relation is self.lowered.relation
+        return "DuckDB, all steps" if is_whole else "DuckDB, with the first rows of the result"
 
 
 def _is_set(query: ReadQuery) -> bool:
@@ -298,7 +322,7 @@ class _Host:
 
     def check_expr(self, expr: Expr) -> None:
         """Check that an expression can be printed, or evaluated by us from the columns of the rows."""
-        build_printer(self._context.inputs).print_condition(expr, find_column)
+        print_condition(build_printer(self._context.inputs), expr)
 
     def check_filter(self, expr: Expr) -> None:
         """Check that a predicate can be evaluated in the stream of its table."""

@@ -77,6 +77,7 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             branch=body.branch,
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
+            engine=body.engine,
             budget=budget,
         )
 
@@ -142,6 +143,7 @@ async def explain(request: Request, graph: GraphId) -> Response:
             branch=body.branch,
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
+            engine=body.engine,
             analyze=body.analyze,
             budget=budget,
         ),
