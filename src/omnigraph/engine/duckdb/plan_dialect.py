@@ -90,16 +90,18 @@ class DuckDbDialect:
         near, far, source = parts.near, parts.far, parts.source
         through = f" semi join {parts.through} as w on r.t = w.{near}" if parts.through else ""
         bound = "" if parts.high is None else f"r.d < {parts.high} and "
+        # Read once, not in every round: its rows are spilled if they don't fit.
+        edges = f"edges as materialized (select {near}, {far} from {parts.edges})"
         first = (
             f"select distinct s.{source} as s, e.{far} as t, 1 as d"
-            f" from {parts.sources} as s join {parts.edges} as e on s.{source} = e.{near}"
+            f" from {parts.sources} as s join edges as e on s.{source} = e.{near}"
         )
         longer = (
             f"select distinct r.s, e.{far}, r.d + 1 from (select r.s, r.t, r.d from reach as r{through}) as r"
-            f" join {parts.edges} as e on r.t = e.{near} where {bound}not exists"
+            f" join edges as e on r.t = e.{near} where {bound}not exists"
             f" (select 1 from recurring.reach as k where k.s = r.s and k.t = e.{far})"
         )
-        search = f"with recursive reach(s, t, d) using key (s, t) as ({first} union ({longer}))"
+        search = f"with recursive {edges}, reach(s, t, d) using key (s, t) as ({first} union ({longer}))"
         names = f"s as {source}, t as {parts.target}"
         if parts.low > 0:
             return f"{search} select {names} from reach where d >= {parts.low}"

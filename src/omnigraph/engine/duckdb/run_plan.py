@@ -7,7 +7,7 @@ have no relational form, and the output, are computed by the same operators and 
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import duckdb
 import numpy as np
@@ -27,7 +27,7 @@ from omnigraph.engine.executor import PrefixRows
 from omnigraph.engine.operators.filter import find_rows, has_search
 from omnigraph.engine.output.result_pipeline import resolve_row_range
 from omnigraph.engine.output.sort import build_sort_keys
-from omnigraph.engine.physical_plan import VALUE_TYPE, Node, PhysicalPlan, get_type_name
+from omnigraph.engine.physical_plan import VALUE_TYPE, Node, PhysicalPlan, Step, get_type_name, iter_steps
 from omnigraph.engine.query_budget import QueryMemoryError
 from omnigraph.engine.relational.dialect import UnsupportedForm
 from omnigraph.engine.relational.duckdb_functions import FunctionErrors, register_functions
@@ -99,19 +99,21 @@ class LocalEngine:
         )
         if len(lowered.rest) == len(plan.steps):
             return None
+        prepared = PreparedPattern(plan.steps, lowered, lowered.relation, host.computed)
         if lowered.rest:
-            return PreparedPattern(lowered, lowered.relation, host.computed)
+            return prepared
         try:
-            return self._lower_output(query, lowered, host)
+            return self._lower_output(query, prepared)
         except UnsupportedForm:
-            return PreparedPattern(lowered, lowered.relation, host.computed)
+            return prepared
 
-    def _lower_output(self, query: ReadQuery, lowered: LoweredPattern, host: "_Host") -> "PreparedPattern":
+    def _lower_output(self, query: ReadQuery, prepared: "PreparedPattern") -> "PreparedPattern":
         """Return a pattern with its groups, or with its first rows alone.
 
         Raises:
             UnsupportedForm: Our own sinks compute the output.
         """
+        lowered = prepared.lowered
         groups: LoweredGroups | None = None
         if query.grouping is not None:
             groups = lower_groups(query, query.grouping, lowered)
@@ -119,7 +121,7 @@ class LocalEngine:
         else:
             _, last = resolve_row_range(query, self.context.inputs)
             if last is None or last > _MAX_FIRST_ROWS:
-                return PreparedPattern(lowered, lowered.relation, host.computed)
+                return prepared
             keys = tuple(
                 OrderTerm(value=key.expr, descending=key.descending)
                 for key in build_sort_keys(query)
@@ -129,7 +131,7 @@ class LocalEngine:
         # Printed only to see whether DuckDB can compute all of it exactly.
         tables = {id(scan): "" for scan in _iter_scans(relation)}
         print_query(relation, DuckDbDialect(build_printer(self.context.inputs), tables))
-        return PreparedPattern(lowered, relation, host.computed, groups)
+        return replace(prepared, relation=relation, groups=groups)
 
     @contextmanager
     def run(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> Iterator[PrefixRows]:
@@ -212,8 +214,10 @@ class LocalEngine:
             for batch in reader:
                 budget.check()
                 yield batch
-            if is_profiled:
+            if self.context.profile is not None:
                 self.lines += [prepared.describe(), *(f"  {line}" for line in list_operators(connection))]
+                for number in prepared.list_steps():
+                    self.context.profile.get_step(number).engine = "DuckDB"
 
     def _register(
         self, connection: duckdb.DuckDBPyConnection, prepared: "PreparedPattern", failures: "_Failures", threads: int
@@ -256,18 +260,23 @@ class _Failures:
 class PreparedPattern:
     """A lowered pattern, and the tables that our engine has computed for it."""
 
+    steps: tuple[Step, ...]
     lowered: LoweredPattern
     relation: Relation
     """What DuckDB runs: the pattern, and the part of the output that it computes exactly."""
     computed: dict[str, pa.Table]
     groups: LoweredGroups | None = None
 
+    def list_steps(self) -> list[int]:
+        """Return the numbers of the steps that DuckDB runs, those inside of others too."""
+        count = len(self.steps) - len(self.lowered.rest)
+        return [step.number for step in iter_steps(self.steps[:count])]
+
     def describe(self) -> str:
         """Return which parts DuckDB runs."""
         if self.lowered.rest:
-            return (
-                f"DuckDB up to step {self.lowered.rest[0].number}, which is {self.lowered.reason}; the rest in memory"
-            )
+            step = self.lowered.rest[0].number
+            return f"DuckDB before step {step}; from there on ({self.lowered.reason}) in memory"
         if self.groups is not None:
             return "DuckDB, with the groups of the result"
         is_whole = self.relation is self.lowered.relation

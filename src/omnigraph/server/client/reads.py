@@ -105,7 +105,7 @@ class RemoteReads:
 
     _calls: GraphCalls
 
-    def query(
+    def query(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
