@@ -17,6 +17,10 @@ from omnigraph.storage.lance_table import ADDRESS
 
 # A batch of this size is some vectors of DuckDB, and one call into Python.
 _BATCH_ROWS = 16_384
+# What Lance may read and decode before DuckDB asks for it. Its default, 2 GB, made a scan of 6.6 million edges with a
+# memory limit of 256 MiB take 840 MB.
+_READ_AHEAD = 2
+_IO_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,12 @@ class ScanStream(TableStream):
         stored = list(dict.fromkeys([*(column for column in wanted if column != ROW_POSITION), *filtered, *ends]))
         with_row = ROW_POSITION in wanted or not stored
         batches = self._table.iter_batches(
-            stored, batch_rows=_BATCH_ROWS, fragments=self._fragments, with_address=with_row
+            stored,
+            batch_rows=_BATCH_ROWS,
+            ahead=_READ_AHEAD,
+            io_bytes=_IO_BYTES,
+            fragments=self._fragments,
+            with_address=with_row,
         )
         for batch in batches:
             rows = self._filter(pa.Table.from_batches([batch]))

@@ -98,6 +98,7 @@ class LocalEngine:
             rows=max(float(start.size), 1.0),
         )
         if len(lowered.rest) == len(plan.steps):
+            self.lines.append(f"all steps in memory ({lowered.reason})")
             return None
         prepared = PreparedPattern(plan.steps, lowered, lowered.relation, host.computed)
         if lowered.rest:
@@ -144,7 +145,6 @@ class LocalEngine:
         """
         prepared = self.lower(query, plan, start)
         if prepared is None:
-            self.lines.append("all steps in memory")
             yield PrefixRows(iter((start,)), plan.steps)
             return
         with self._translate_errors() as failures:
