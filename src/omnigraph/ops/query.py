@@ -20,7 +20,9 @@ from omnigraph.engine.view import View
 from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, resolve_budget
+from omnigraph.ops.query_engine import build_prefix_engine, choose_query_engine
 from omnigraph.ops.session import Session
+from omnigraph.options import QueryEngine
 from omnigraph.policy import Action
 from omnigraph.query.logical_plan import ReadQuery, iter_predicates, iter_stages
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
@@ -43,6 +45,7 @@ class QueryCall:
     seconds: float | None = None
     """The time limit; None for that of the settings."""
     memory_bytes: int | None = None
+    engine: QueryEngine = QueryEngine.AUTO
 
 
 def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
@@ -60,7 +63,9 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     budget = budget or start_budget(session, call)
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
-    frame = execute(bound, plan, context)
+    choice = choose_query_engine(call.engine, plan, context)
+    prefix = build_prefix_engine(choice, context, session.runtime.options)
+    frame = execute(bound, plan, context, prefix=prefix)
     return _build_result(call, snapshot, frame, budget)
 
 

@@ -79,6 +79,7 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             branch=body.branch,
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
+            engine=body.engine,
             budget=budget,
         )
 
@@ -144,6 +145,7 @@ async def explain(request: Request, graph: GraphId) -> Response:
             branch=body.branch,
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
+            engine=body.engine,
             analyze=body.analyze,
             budget=budget,
         ),
