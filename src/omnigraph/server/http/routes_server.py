@@ -50,9 +50,15 @@ async def readiness(request: Request) -> Response:
 
 @router.get("/metrics", **describe_route(streams=["text/plain"]))
 async def metrics(request: Request) -> Response:
-    """Return the metrics in the Prometheus text format."""
+    """Return the metrics in the Prometheus text format; of those by graph, only of graphs that the actor may see."""
+    actor, service = get_exchange(request).actor, get_service(request)
+
+    def is_visible(graph: str) -> bool:
+        hosted = service.registry.graphs.get(graph)
+        return hosted is not None and hosted.allows(actor, Action.GRAPH_LIST)
+
     # In a thread: the text of many routes, graphs and buckets takes milliseconds, in which no request would be served.
-    text = await run_in_threadpool(get_service(request).metrics.render)
+    text = await run_in_threadpool(service.metrics.render, is_visible)
     return Response(text, media_type=CONTENT_TYPE)
 
 
