@@ -4,12 +4,14 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from omnigraph.clock import SystemClock
+from omnigraph.config.tokens import format_token_entry
 from omnigraph.commit.recovery import RecoveryReport
 from omnigraph.server.logs import JsonFormatter
 from serving import ADD, ALL, TOKENS, Served, serving
@@ -89,6 +91,18 @@ def test_a_line_tells_where_a_failed_authentication_came_from(served: Served, li
 
     (line,) = requests_of(lines)
     assert (line["client"], line["error"], line["status"]) == ("testclient", "unauthenticated", 401)
+    assert (line["actor"], line["rejected"]) == (None, "unknown token")
+
+
+def test_a_line_names_the_owner_of_an_expired_token(served: Served, lines: io.StringIO) -> None:
+    expired = format_token_entry(TOKENS["revoked"], "ada", (), datetime(2020, 1, 1, tzinfo=UTC))
+    path = served.home / "tokens.toml"
+    path.write_text(path.read_text(encoding="utf-8") + expired, encoding="utf-8")
+
+    served.client.get("/graphs", headers=served.as_role("revoked"))
+    served.client.get("/graphs")
+
+    assert [line["rejected"] for line in requests_of(lines)] == ["expired token of ada", "no token"]
 
 
 def test_no_log_has_a_token_a_value_a_row_or_a_query(served: Served, lines: io.StringIO) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakSet
 
 import pyarrow as pa
 from starlette.requests import Request
@@ -23,7 +24,7 @@ from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
-from omnigraph.server.http_errors import RequestLimitError
+from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.metrics import Metrics, Samples
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
@@ -48,6 +49,9 @@ class Exchange:
     client: str | None = None
     """The address of the client, which is all that is known of one that fails to authenticate."""
     actor: Actor = ANONYMOUS_ACTOR
+    is_authenticated: bool = False
+    rejected: str | None = None
+    """Why the client failed to authenticate."""
     route: str = "-"
     query: str | None = None
     """The name of the stored query that the request runs."""
@@ -61,10 +65,10 @@ class Exchange:
 
     def to_log_fields(self) -> dict[str, object]:
         """Return the fields of the request's log line."""
-        return {
+        fields: dict[str, object] = {
             "request_id": self.id,
             "client": self.client,
-            "actor": self.actor.name,
+            "actor": self.actor.name if self.is_authenticated else None,
             "method": self.method,
             "route": self.route,
             "action": None if self.action is None else self.action.value,
@@ -75,6 +79,7 @@ class Exchange:
             "status": self.status,
             "error": self.code,
         }
+        return fields if self.rejected is None else {**fields, "rejected": self.rejected}
 
 
 @dataclass
@@ -95,6 +100,8 @@ class Service:
     """Recovers interrupted operations."""
     scrubber: Scrubber | None = None
     """Verifies files in the background, unless disabled in the settings."""
+    _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
+    """The budgets of operations in progress, which a shutdown cancels."""
 
     @classmethod
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
@@ -165,6 +172,20 @@ class Service:
             return hosted.bind_actor(actor)
         return hosted.bind_actor(actor, check_cancelled=partial(_check_time, budget))
 
+    def check_access(self, request: Request) -> None:
+        """Check again, while a stream is sent, that its token is valid and that the policy allows its action.
+
+        Raises:
+            UnauthenticatedError: The token was revoked, or has expired.
+            DeniedError: The policy changed.
+        """
+        exchange = get_exchange(request)
+        if self.tokens is not None and self.tokens.authenticate(request.headers.get("authorization")) != exchange.actor:
+            raise UnauthenticatedError
+        hosted = None if exchange.graph is None else self.registry.graphs.get(exchange.graph)
+        if hosted is not None and exchange.action is not None and exchange.branch is not None:
+            hosted.require(exchange.actor, exchange.action, exchange.branch, query=exchange.query)
+
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, to its end."""
         return await self.admission.run(get_exchange(request).actor.name, work)
@@ -212,11 +233,18 @@ class Service:
         """Return a budget with the requested limits, capped by those of the server."""
         # A client may lower the limits of the server, but not raise them.
         max_bytes = self.limits.memory_bytes
-        return Budget(
+        budget = Budget(
             self.runtime.clock,
             seconds=min((limit for limit in (seconds, max_seconds) if limit is not None), default=None),
             memory_bytes=max_bytes if memory_bytes is None else min(memory_bytes, max_bytes),
         )
+        self._budgets.add(budget)
+        return budget
+
+    def cancel_all(self) -> None:
+        """Cancel every operation that has a budget, as if its client had disconnected."""
+        for budget in list(self._budgets):
+            budget.cancel()
 
     def record_commit(self, request: Request, operation: str, commit_id: str | None) -> None:
         """Record the commit of a write, if it created one, for the log and the metrics."""

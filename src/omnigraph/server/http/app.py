@@ -21,6 +21,7 @@ from omnigraph.server.http import (
     routes_tags,
     routes_write,
 )
+from omnigraph.server.http.connections import ConnectionLimit
 from omnigraph.server.http.middleware import RequestMiddleware, refuse
 from omnigraph.server.http.request_arguments import check_query_names
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
@@ -39,8 +40,8 @@ ROUTERS = (
 )
 
 
-def build_app(service: Service) -> RequestMiddleware:
-    """Return the server's application, for any ASGI server."""
+def build_app(service: Service, connections: ConnectionLimit | None = None) -> RequestMiddleware:
+    """Return the server's application, for any ASGI server; with `connections`, their limit is enforced."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -64,7 +65,7 @@ def build_app(service: Service) -> RequestMiddleware:
     app.add_exception_handler(HTTPException, _refuse_path)
     app.add_exception_handler(ClientDisconnect, _ignore_disconnect)
     app.add_exception_handler(Exception, refuse)
-    return RequestMiddleware(app, service)
+    return RequestMiddleware(app, service, connections)
 
 
 async def _refuse_parameters(request: Request, error: Exception) -> Response:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from omnigraph.config.server import LOOPBACK
 from omnigraph.engine.query_budget import QueryCancelledError
 from omnigraph.errors import Kind, OmnigraphError
-from omnigraph.policy import Actor
+from omnigraph.server.http.connections import ConnectionLimit
 from omnigraph.server.http.error_responses import RETRY_SECONDS, build_error_body, find_status, is_server_error
 from omnigraph.server.http.request_bodies import JSON, encode_json
 from omnigraph.server.http_errors import (
@@ -41,8 +41,9 @@ class ClientTooSlowError(Exception):
 class RequestMiddleware:
     """The outermost ASGI layer of the server: every request gets a response, a log line and an entry in the metrics."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service, connections: ConnectionLimit | None = None) -> None:
         self._app, self._service = app, service
+        self._connections = connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; any error becomes a response."""
@@ -79,7 +80,9 @@ class RequestMiddleware:
             return
         if self._service.is_draining:
             raise ServerUnavailableError.server_stopping()
-        exchange.actor = self._authenticate(headers, exchange.actor)
+        if self._connections is not None and self._connections.is_exceeded:
+            raise ServerUnavailableError.server_busy()
+        self._authenticate(headers, exchange)
         limit = self._service.limits.body_bytes
         if _LOAD_PATH.fullmatch(scope["path"]):
             limit = self._service.limits.load_bytes
@@ -107,14 +110,16 @@ class RequestMiddleware:
         if _parse_origin_host(origin) not in config.allowed_hosts:
             raise BadRequestError.origin_refused()
 
-    def _authenticate(self, headers: Headers, default: Actor) -> Actor:
+    def _authenticate(self, headers: Headers, exchange: Exchange) -> None:
         tokens = self._service.tokens
-        if tokens is None:
-            return default
-        actor = tokens.authenticate(headers.get("authorization"))
-        if actor is None:
-            raise UnauthenticatedError
-        return actor
+        if tokens is not None:
+            header = headers.get("authorization")
+            actor = tokens.authenticate(header)
+            if actor is None:
+                exchange.rejected = tokens.explain_rejection(header)
+                raise UnauthenticatedError
+            exchange.actor = actor
+        exchange.is_authenticated = True
 
     async def _respond_error(
         self, error: Exception, scope: Scope, receive: Receive, send: "_TimedSend", exchange: Exchange

@@ -183,7 +183,12 @@ class StreamExecutor:
         self._service, self._request = service, request
 
     async def __call__(self, step: Callable[[], bytes | None]) -> bytes | None:
-        """Return the result of a step."""
+        """Return the result of a step.
+
+        Raises:
+            UnauthenticatedError, DeniedError: The stream is no longer allowed, and ends without an end.
+        """
+        self._service.check_access(self._request)
         return await self._service.run(self._request, step)
 
 

@@ -181,7 +181,12 @@ class _StdioAgent:
     def _build_caller(self, method: str) -> Caller:
         runtime = self.service.runtime
         exchange = Exchange(
-            id=runtime.ids.ulid(), method="MCP", began=runtime.clock.monotonic(), actor=self.actor, route=method
+            id=runtime.ids.ulid(),
+            method="MCP",
+            began=runtime.clock.monotonic(),
+            actor=self.actor,
+            is_authenticated=True,
+            route=method,
         )
         scope = {"type": "http", "method": "MCP", "path": "/", "headers": [], "state": {"exchange": exchange}}
         return Caller(service=self.service, request=Request(scope, _wait_forever), graph_id=self.graph_id)
