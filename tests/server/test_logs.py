@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from omnigraph.clock import SystemClock
-from omnigraph.config.tokens import format_token_entry
 from omnigraph.commit.recovery import RecoveryReport
+from omnigraph.config.tokens import format_token_entry
 from omnigraph.server.logs import JsonFormatter
 from serving import ADD, ALL, TOKENS, Served, serving
 

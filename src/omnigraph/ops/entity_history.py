@@ -302,7 +302,9 @@ class _HistoryWalk:
             after = replace(self._current, type=type_).to_document()
         except PinUnreadableError:  # this version is damaged as well
             return None
-        return EntityVersion(commit=redact_commit(self._session, step.commit), type=type_, id=self._id, change="as_of", after=after)
+        return EntityVersion(
+            commit=redact_commit(self._session, step.commit), type=type_, id=self._id, change="as_of", after=after
+        )
 
     def _allow(self, commit: Commit) -> None:
         # A history continues through the branches that this one was forked from, which a policy may deny.

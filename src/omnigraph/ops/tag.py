@@ -23,7 +23,9 @@ class Tag(JsonStruct, frozen=True, kw_only=True):
 
 def list_tags(session: Session) -> list[Tag]:
     """Return all tags by name, except those on branches that the session may not read."""
-    return [_build_tag(record) for record in session.branches.tags.list_records() if is_readable(session, record.branch)]
+    return [
+        _build_tag(record) for record in session.branches.tags.list_records() if is_readable(session, record.branch)
+    ]
 
 
 def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> Tag:

@@ -5,7 +5,6 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-
 # Connections that are accepted beyond the limit, so that a health check is answered while all others are busy.
 _SPARE_CONNECTIONS = 64
 

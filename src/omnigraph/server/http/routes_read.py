@@ -44,7 +44,7 @@ from omnigraph.server.http.responses import (
     build_result_headers,
     encode_result,
     negotiate_stream,
-    respond_json,
+    respond_large_json,
     start_stream,
     stream_result,
 )
@@ -146,7 +146,7 @@ async def explain(request: Request, graph: GraphId) -> Response:
             budget=budget,
         ),
     )
-    return respond_json({**explained.to_json(), "text": explained.text})
+    return await respond_large_json(lambda: {**explained.to_json(), "text": explained.text}, service.limits)
 
 
 @router.get(

@@ -18,7 +18,7 @@ from omnigraph.server.http.request_bodies import (
     ResultAnswer,
     StoredListAnswer,
 )
-from omnigraph.server.http.responses import respond_json
+from omnigraph.server.http.responses import respond_large_json
 from omnigraph.server.http.routes_read import answer_query
 from omnigraph.server.http.routes_write import answer_mutation
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
@@ -44,7 +44,7 @@ async def queries(request: Request, graph: GraphId) -> Response:
     # The same error as for a graph that does not exist.
     if not allowed and not hosted.allows(actor, Action.READ):
         raise DeniedError(actor.name, Action.READ.value, None)
-    return respond_json({"queries": [query.to_json() for query in allowed]})
+    return await respond_large_json(lambda: {"queries": [query.to_json() for query in allowed]}, service.limits)
 
 
 @router.post(
