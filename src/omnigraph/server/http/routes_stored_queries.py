@@ -1,5 +1,7 @@
 """Routes of stored queries. A query that does not exist and one that the actor may not run give the same error."""
 
+from functools import partial
+
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -23,6 +25,7 @@ from omnigraph.server.http.routes_read import answer_query
 from omnigraph.server.http.routes_write import answer_mutation
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
 from omnigraph.server.service import get_exchange, get_service
+from omnigraph.server.stored_queries import StoredQuery
 
 router = APIRouter()
 
@@ -65,9 +68,12 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.INVOKE_QUERY, body.branch)
     handle = hosted.bind_actor(actor, through=name)
-    stored = await service.run(
-        request, lambda: None if hosted.stored_queries is None else hosted.stored_queries.get(name)
-    )
+    queries = hosted.stored_queries
+    stored: StoredQuery | None = None
+    if queries is not None:
+        # In a thread only where files may be read: a turn in a thread costs as much as the look-up of a row.
+        find = partial(queries.get, name)
+        stored = await service.run(request, find) if queries.is_check_due else find()
     is_allowed = hosted.allows(actor, Action.INVOKE_QUERY, branch=body.branch, query=name)
     if stored is None or not is_allowed:
         raise ResourceMissingError.stored_query_not_found(name)
