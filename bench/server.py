@@ -1,11 +1,12 @@
-"""Measure a served point read: requests per second, CPU time of the server per request, latency at 1, 8, 64 connections.
+"""Measure a served point read: requests per second, CPU time of the server, latency at 1, 8 and 64 connections.
 
-The peers are FastAPI alone, FastAPI with DuckDB, and FastAPI with LadybugDB, in the same run and with the same rows; they
-have no tokens, policies or log, which omnigraph has. All are asked for one row by its key, over kept connections, by a
-load generator of our own that takes some 0.02 ms for a request: a client library would be what is measured. Where the
-cores are shared with other work, compare CPU times and the lines of one run.
+The peers are FastAPI alone, FastAPI with DuckDB, and FastAPI with LadybugDB, in the same run and with the same rows.
+They have no tokens, policies or log, which omnigraph has. All are asked for one row by its key, over kept connections,
+by a load generator of our own that takes some 0.03 ms for a request: a client library would be what is measured. Where
+the cores are shared with other work, compare CPU times and the lines of one run.
 
-`--workers` are numbers of worker processes of omnigraph, `--seconds` the time of each measurement, `--quick` one second.
+`--workers` are numbers of worker processes of omnigraph, `--seconds` the time of each measurement, `--quick` one
+second.
 """
 
 import argparse
@@ -101,7 +102,7 @@ class Target:
         pids = [self.process, *map(int, Path(f"/proc/{self.process}/task/{self.process}/children").read_text().split())]
         ticks = 0
         for pid in pids:
-            # The name of the program, in parentheses, may have spaces. User and system time are the 14th and 15th value.
+            # The name of the program, in parentheses, may have spaces. User and system time come 12th and 13th after it.
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
@@ -122,7 +123,8 @@ class Load:
         cuts = statistics.quantiles(self.latencies, n=100)
         return (
             f"{self.requests / self.seconds:7.0f}/s  server {self.server_cpu / self.requests * 1e3:5.2f} ms  "
-            f"client {self.client_cpu / self.requests * 1e3:5.3f} ms  p50 {cuts[49] * 1e3:6.2f} ms  p99 {cuts[98] * 1e3:6.2f} ms"
+            f"client {self.client_cpu / self.requests * 1e3:5.3f} ms  "
+            f"p50 {cuts[49] * 1e3:6.2f} ms  p99 {cuts[98] * 1e3:6.2f} ms"
         )
 
 
@@ -134,7 +136,7 @@ def measure(target: Target, connections: int, seconds: float) -> Load:
         plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         selector.register(plug, selectors.EVENT_READ)
     began_at: dict[socket.socket, float] = {}
-    choose = random.Random(7).choice
+    choose = random.Random(7).choice  # noqa: S311 - the same keys in each run
     for plug in plugs:
         began_at[plug] = time.perf_counter()
         plug.sendall(choose(target.requests))
@@ -179,7 +181,7 @@ def receive_answer(plug: socket.socket) -> None:
 def build_requests(path: str) -> tuple[bytes, ...]:
     """Return requests for some keys."""
     requests = []
-    for number in random.Random(3).sample(range(ROWS), KEYS):
+    for number in random.Random(3).sample(range(ROWS), KEYS):  # noqa: S311 - the same keys in each run
         body = json.dumps({"params": {"name": f"person-{number}"}})
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         requests.append(f"{head}Authorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
@@ -204,14 +206,14 @@ def write_data(home: Path) -> None:
     rows = f"select 'person-' || n as name, n as age from range({ROWS}) t(n)"
     with duckdb.connect(str(home / "rows.duckdb")) as peer:
         peer.execute("create table Person(name varchar primary key, age bigint)")
-        peer.execute(f"insert into Person {rows}")  # noqa: S608 - a constant
+        peer.execute(f"insert into Person {rows}")
     if importlib.util.find_spec("ladybug") is not None:
-        import ladybug  # noqa: PLC0415 - only where the peers are installed
+        import ladybug
 
         connection = ladybug.Connection(ladybug.Database(str(home / "rows.ladybug")))
         connection.execute("create node table Person(name string, age int64, primary key (name))")
         with duckdb.connect() as peer:
-            peer.execute(f"copy ({rows}) to '{home}/rows.csv' (header false)")  # noqa: S608 - constants
+            peer.execute(f"copy ({rows}) to '{home}/rows.csv' (header false)")
         connection.execute(f'copy Person from "{home}/rows.csv" (header=false)')
         connection.close()
 

@@ -21,7 +21,7 @@ from omnigraph.server.http_errors import (
     ServerUnavailableError,
     UnauthenticatedError,
 )
-from omnigraph.server.logs import FIELDS, build_failure_fields, log
+from omnigraph.server.logs import FIELDS, build_failure_fields, log, log_request
 from omnigraph.server.service import Exchange, Service, get_exchange, get_service
 
 # Paths that need no token, and that also work while the server is shutting down.
@@ -142,7 +142,7 @@ class RequestMiddleware:
         metrics.count("omnigraph_requests_total", route=exchange.route, method=method, status=str(exchange.status))
         metrics.observe("omnigraph_request_seconds", seconds, route=exchange.route)
         fields = {**exchange.to_log_fields(), "ms": round(seconds * 1e3, 3)}
-        log.info("request", extra={FIELDS: fields})
+        log_request(fields)
 
 
 class _LimitedReceive:

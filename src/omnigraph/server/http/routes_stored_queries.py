@@ -25,7 +25,6 @@ from omnigraph.server.http.routes_read import answer_query
 from omnigraph.server.http.routes_write import answer_mutation
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
 from omnigraph.server.service import get_exchange, get_service
-from omnigraph.server.stored_queries import StoredQuery
 
 router = APIRouter()
 
@@ -68,12 +67,11 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.INVOKE_QUERY, body.branch)
     handle = hosted.bind_actor(actor, through=name)
-    queries = hosted.stored_queries
-    stored: StoredQuery | None = None
-    if queries is not None:
+    stored = None
+    if hosted.stored_queries is not None:
         # In a thread only where files may be read: a turn in a thread costs as much as the look-up of a row.
-        find = partial(queries.get, name)
-        stored = await service.run(request, find) if queries.is_check_due else find()
+        find = partial(hosted.stored_queries.get, name)
+        stored = await service.run(request, find) if hosted.stored_queries.is_check_due else find()
     is_allowed = hosted.allows(actor, Action.INVOKE_QUERY, branch=body.branch, query=name)
     if stored is None or not is_allowed:
         raise ResourceMissingError.stored_query_not_found(name)
