@@ -102,7 +102,7 @@ class Target:
         pids = [self.process, *map(int, Path(f"/proc/{self.process}/task/{self.process}/children").read_text().split())]
         ticks = 0
         for pid in pids:
-            # The name of the program, in parentheses, may have spaces. User and system time come 12th and 13th after it.
+            # The name of the program, in parentheses, may have spaces. User and system time are 12th and 13th then.
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")

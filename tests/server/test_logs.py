@@ -13,7 +13,7 @@ import pytest
 from omnigraph.clock import SystemClock
 from omnigraph.commit.recovery import RecoveryReport
 from omnigraph.config.tokens import format_token_entry
-from omnigraph.server.logs import JsonFormatter
+from omnigraph.server.logs import FIELDS, REQUEST, BufferedHandler, JsonFormatter
 from serving import ADD, ALL, TOKENS, Served, serving
 
 CANARY = "canary-of-a-value-7f3a"
@@ -221,3 +221,33 @@ def test_no_log_has_what_an_agent_says(version: str | None, served: Served, line
     assert len(requests_of(lines)) == (len(calls) + 2) * len(TOKENS)
     assert CANARY not in text
     assert [role for role, token in TOKENS.items() if token in text] == []
+
+
+def test_lines_of_requests_are_written_together_and_all_others_at_once() -> None:
+    stream = io.StringIO()
+    handler = BufferedHandler(stream)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+
+    def emit(message: str, level: int = logging.INFO) -> str:
+        handler.handle(logging.LogRecord("omnigraph.server", level, "", 0, message, None, None))
+        return stream.getvalue()
+
+    assert emit(REQUEST) == ""
+    assert emit("serving") == "request\nserving\n"
+    assert emit(REQUEST) == "request\nserving\n"
+    assert emit("failure", logging.ERROR) == "request\nserving\nrequest\nfailure\n"
+    emit(REQUEST)
+    handler.flush()
+    assert stream.getvalue().endswith("failure\nrequest\n")
+
+
+@pytest.mark.parametrize("name", ["Ada", "Żółć", "a\u2028b", "\ud800", "\x1b[31m"])
+def test_a_line_is_ascii_whatever_it_names(name: str) -> None:
+    record = logging.LogRecord("omnigraph.server", logging.INFO, "", 0, "request", None, None)
+    setattr(record, FIELDS, {"branch": name, "other": object})
+
+    line = JsonFormatter(SystemClock()).format(record)
+
+    assert line.isascii()
+    assert "\x1b" not in line
+    assert json.loads(line)["branch"] == name
