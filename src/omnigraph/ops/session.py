@@ -248,9 +248,9 @@ class Session:
         except BranchMissingError as error:
             # An actor that may not read the branch must not learn that it does not exist.
             self.allow(Action.READ, branch)
-            names = tuple(name for name in error.known if _is_readable(self, name))
+            names = tuple(name for name in error.known if is_readable(self, name))
             is_tag = any(
-                tag.name == branch and _is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
+                tag.name == branch and is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
             )
             raise BranchMissingError(branch, names, find_closest(branch, names), branch if is_tag else None) from None
 
@@ -299,7 +299,8 @@ def _check_origin(session: Session, head: Head, snapshot: Snapshot) -> None:
         session.allow(Action.READ, snapshot.commit.branch)
 
 
-def _is_readable(session: Session, branch: str) -> bool:
+def is_readable(session: Session, branch: str) -> bool:
+    """Return whether the policy lets the caller read a branch."""
     try:
         session.allow(Action.READ, branch)
     except DeniedError:
