@@ -13,16 +13,9 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import TextIndexSegment, iter_segments
-from omnigraph.engine.search.nearest_neighbours import (
-    compute_distances,
-    compute_distances_at,
-    iter_vector_batches,
-    load_vectors,
-    select_finalists,
-    to_matrix,
-)
+from omnigraph.engine.search.nearest_ranking import rank_nearest
 from omnigraph.engine.search.nth_largest import find_nth_largest
-from omnigraph.engine.search.search_arguments import reserve, resolve_k, resolve_text, resolve_vector
+from omnigraph.engine.search.search_arguments import reserve, resolve_k, resolve_text
 from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
 from omnigraph.engine.search.tokenizer import Check, iter_with_check
 from omnigraph.engine.tables.table_reader import TableReader
@@ -31,13 +24,11 @@ from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
 from omnigraph.query.logical_plan import RRF_LIMIT_FACTOR, RRF_MIN_ROWS
 from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
-from omnigraph.storage.arrow_buffers import is_valid, read_numbers
+from omnigraph.storage.arrow_buffers import read_numbers
 
 # The usual parameters of BM25: how soon repetitions of a word saturate, and how strongly long texts are penalised.
 K1 = 1.2
 B = 0.75
-# With fewer candidates than one row in this many, their vectors are read individually and not the whole column.
-_LOOKUP_DIVISOR = 64
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +69,7 @@ def rank_rows(
     """
     match rank:
         case Nearest():
-            positions, values = _rank_nearest(context, rank, type_name, candidates, top)
+            positions, values = rank_nearest(context, rank, type_name, candidates, top)
             return _take_best(context, type_name, positions, values, top, with_ties=with_ties)
         case Bm25():
             positions, values = _rank_bm25(context, rank, type_name, candidates)
@@ -107,7 +98,7 @@ def score_rows(
     distinct, inverse = np.unique(np.asarray(at, np.int64), return_inverse=True)
     match rank:
         case Nearest():
-            positions, values = _rank_nearest(context, rank, type_name, distinct, None)
+            positions, values = rank_nearest(context, rank, type_name, distinct, None)
         case Bm25():
             positions, values = _rank_bm25(context, rank, type_name, distinct)
         case Rrf():
@@ -170,71 +161,6 @@ def _sort_ties_by_id(
     result = positions.copy()
     result[is_tied] = positions[is_tied][read_numbers(order)]
     return result
-
-
-# --- nearest -----------------------------------------------------------------------------------------
-
-
-def _rank_nearest(
-    context: ExecutionContext, rank: Nearest, type_name: str, candidates: Positions, top: int | None
-) -> tuple[Positions, Floats]:
-    """Return candidates with a vector, at least the `top` nearest and all ties, and their distances."""
-    rows, column = context.get_reader(type_name), rank.prop.name
-    if isinstance(rows, UnionReader):
-        return _rank_nearest_of_union(context, rank, rows, candidates, top)
-    query = resolve_vector(context, rank, type_name)
-    if not rows.columns.costs.has_room_for(column):
-        return _rank_nearest_by_scan(context, rows, column, query, candidates, top)
-    if not rows.is_resident(column) and len(candidates) * _LOOKUP_DIVISOR < rows.size:
-        return _rank_nearest_by_lookup(context, rows, column, query, candidates)
-    vectors = load_vectors(context, type_name, column)
-    with reserve(context.budget, 16 * rows.size, "ranking by nearest"):
-        near = select_finalists(vectors, query, candidates, len(candidates) if top is None else top)
-        return near, compute_distances_at(vectors.matrix, near, query, context.budget.check)
-
-
-def _rank_nearest_of_union(
-    context: ExecutionContext, rank: Nearest, rows: UnionReader, candidates: Positions, top: int | None
-) -> tuple[Positions, Floats]:
-    """Rank the candidates of each member on their own: a distance depends on no other row."""
-    positions: list[Positions] = [np.empty(0, np.int64)]
-    distances: list[Floats] = [np.empty(0, np.float64)]
-    for member, at, own in rows.split(candidates):
-        # A text is embedded for each member, by the model of its property.
-        near, values = _rank_nearest(context, rank, member.type.name, own, top)
-        base = int(candidates[at[0]]) - int(own[0])
-        positions.append(near.astype(np.int64, copy=False) + base)
-        distances.append(values)
-    return np.concatenate(positions), np.concatenate(distances)
-
-
-def _rank_nearest_by_lookup(
-    context: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions
-) -> tuple[Positions, Floats]:
-    """Rank few candidates of a column that is not in memory, reading only their vectors."""
-    vectors = rows.take_values(column, candidates, context.budget)
-    is_present = is_valid(vectors)
-    return candidates[is_present], compute_distances(to_matrix(vectors)[is_present], query)
-
-
-def _rank_nearest_by_scan(
-    context: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions, top: int | None
-) -> tuple[Positions, Floats]:
-    """Rank candidates of a column that does not fit into memory by a scan that keeps the nearest so far."""
-    if len(candidates) * _LOOKUP_DIVISOR < rows.size:
-        return _rank_nearest_by_lookup(context, rows, column, query, candidates)
-    is_candidate = np.zeros(rows.size, np.bool_)
-    is_candidate[candidates] = True
-    positions, distances = np.empty(0, np.int64), np.empty(0, np.float64)
-    for at, matrix in iter_vector_batches(context, rows, column):
-        mask = is_candidate[at]
-        positions = np.concatenate((positions, at[mask]))
-        distances = np.concatenate((distances, compute_distances(matrix[mask], query)))
-        if top is not None and 0 < top < len(distances):
-            # Ties with the last one stay: `_take_best` decides between them.
-            is_near = -distances >= find_nth_largest(-distances, top)
-            positions, distances = positions[is_near], distances[is_near]
-    return positions, distances
 
 
 # --- bm25 --------------------------------------------------------------------------------------------
