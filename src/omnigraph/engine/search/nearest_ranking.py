@@ -1,41 +1,26 @@
 """Rank rows by `nearest`: exactly, or by a declared vector index."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.search.index_ranking import compute_exactly, rank_by_index
 from omnigraph.engine.search.nearest_neighbours import (
     iter_vector_batches,
     load_vectors,
     select_finalists,
-    to_matrix,
 )
+from omnigraph.engine.search.nearest_search import VectorSearch
 from omnigraph.engine.search.nth_largest import find_nth_largest
 from omnigraph.engine.search.search_arguments import reserve, resolve_vector
 from omnigraph.engine.search.vector_metric import can_be_within, compute_distances, compute_distances_at
-from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.query.expr import Nearest
-from omnigraph.schema.catalog import Metric
-from omnigraph.storage.arrow_buffers import is_valid
 
 Floats = NDArray[np.float64]
 # With fewer candidates than one row in this many, their vectors are read individually and not the whole column.
 _LOOKUP_DIVISOR = 64
-
-
-@dataclass(frozen=True, slots=True)
-class VectorSearch:
-    """A search for the vectors of one column that are nearest to a query."""
-
-    context: ExecutionContext
-    rows: TableReader
-    column: str
-    query: Floats
-    metric: Metric
 
 
 def rank_nearest(
@@ -46,8 +31,13 @@ def rank_nearest(
     if isinstance(rows, UnionReader):
         return _rank_union(context, rank, rows, candidates, top)
     prop = context.view.get_type(type_name).by_name[rank.prop.name]
-    query = resolve_vector(context, rank, type_name)
-    return rank_exactly(VectorSearch(context, rows, prop.name, query, prop.metric), candidates, top)
+    search = VectorSearch(context, rows, prop.name, resolve_vector(context, rank, type_name), prop.metric)
+    if prop.vector_index is not None and top is not None and not rank.exact:
+        found = rank_by_index(search, prop.vector_index, candidates, top)
+        context.note_search(f"{type_name}.{prop.name}", None if found is None else found.recall)
+        if found is not None:
+            return found.positions, found.distances
+    return rank_exactly(search, candidates, top)
 
 
 def _rank_union(
@@ -74,7 +64,8 @@ def rank_exactly(search: VectorSearch, candidates: Positions, top: int | None) -
     costs = rows.columns.costs
     if not rows.is_resident(column):
         if len(candidates) * _LOOKUP_DIVISOR < rows.size:
-            return _rank_by_lookup(search, candidates)
+            # Few candidates: only their vectors are read.
+            return compute_exactly(search, candidates)
         # A scan takes as long as loading the column, so the vectors are kept in memory from the second search on.
         is_worth_loading = costs.is_light(column) or costs.is_repeated(f"vectors of {column}")
         if not costs.has_room_for(column) or not is_worth_loading:
@@ -85,14 +76,6 @@ def rank_exactly(search: VectorSearch, candidates: Positions, top: int | None) -
         near = select_finalists(vectors, search.query, candidates, limit, search.metric)
         check = context.budget.check
         return near, compute_distances_at(vectors.matrix, near, search.query, check, search.metric)
-
-
-def _rank_by_lookup(search: VectorSearch, candidates: Positions) -> tuple[Positions, Floats]:
-    """Rank few candidates of a column that is not in memory, reading only their vectors."""
-    vectors = search.rows.take_values(search.column, candidates, search.context.budget)
-    is_present = is_valid(vectors)
-    distances = compute_distances(to_matrix(vectors)[is_present], search.query, search.metric)
-    return candidates[is_present], distances
 
 
 def _rank_by_scan(search: VectorSearch, candidates: Positions, top: int | None) -> tuple[Positions, Floats]:

@@ -1,7 +1,7 @@
 """Rank and score rows by `nearest`, `bm25` and `rrf` (reciprocal rank fusion)."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.search.column_index import TextIndexSegment, iter_segments
+from omnigraph.engine.search.column_index import TextIndexSegment, get_language, iter_segments
 from omnigraph.engine.search.nearest_ranking import rank_nearest
 from omnigraph.engine.search.nth_largest import find_nth_largest
 from omnigraph.engine.search.search_arguments import reserve, resolve_k, resolve_text
@@ -176,8 +176,10 @@ def _rank_bm25(
     rows = context.get_reader(type_name)
     query = resolve_text(context.inputs, rank.query, "bm25")
     check = context.budget.check
-    with reserve(context.budget, len(query) * BYTES_PER_LETTER, "the words that `bm25` looks for"):
-        stems = stem_query(query, check)
+    members = rows.members if isinstance(rows, UnionReader) else (rows,)
+    languages = {get_language(member, rank.prop.name) for member in members}
+    with reserve(context.budget, len(query) * BYTES_PER_LETTER * len(languages), "the words that `bm25` looks for"):
+        stems = {language: stem_query(query, check, language) for language in languages}
     with reserve(context.budget, 8 * rows.size, "ranking by bm25"):
         scores = np.zeros(rows.size, np.float64)
         for at, values in _iter_relevance(_iter_placed_segments(context, rows, rank.prop.name), stems, check):
@@ -192,30 +194,33 @@ def _rank_bm25(
 
 def _iter_placed_segments(
     context: ExecutionContext, rows: TableReader, column: str
-) -> Iterator[tuple[int, TextIndexSegment]]:
-    """Yield the segments of a column, each with where the positions of its table begin."""
-    if not isinstance(rows, UnionReader):
-        yield from ((0, segment) for segment in iter_segments(context, rows, column))
-        return
-    for member, base in zip(rows.members, rows.bases, strict=False):
-        yield from ((int(base), segment) for segment in iter_segments(context, member, column))
+) -> Iterator[tuple[int, TextIndexSegment, str | None]]:
+    """Yield the segments of a column, each with where the positions of its table begin, and with its language."""
+    placed = zip(rows.members, rows.bases, strict=False) if isinstance(rows, UnionReader) else ((rows, 0),)
+    for member, base in placed:
+        language = get_language(member, column)
+        yield from ((int(base), segment, language) for segment in iter_segments(context, member, column))
 
 
 def _iter_relevance(
-    segments: Iterable[tuple[int, TextIndexSegment]], stems: Iterable[str], check: Check
+    segments: Iterable[tuple[int, TextIndexSegment, str | None]],
+    stems: Mapping[str | None, Iterable[str]],
+    check: Check,
 ) -> Iterator[tuple[Positions, Floats]]:
     """Yield, word by word, the rows that have it and what it adds to their score; each word counts once."""
     # Scores need the statistics of the whole column, so the postings of all segments are collected first.
-    hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {stem: [] for stem in stems}
+    hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {
+        stem: [] for of_language in stems.values() for stem in of_language
+    }
     count = total = 0
-    for base, segment in segments:
+    for base, segment, language in segments:
         count += segment.count
         total += segment.total
-        for stem, postings in iter_with_check(hits.items(), check):
+        for stem in iter_with_check(stems[language], check):
             segment_postings = segment.find_postings(stem)
             if segment_postings is not None:
                 at, times, lengths = segment_postings
-                postings.append((at if base == 0 else at.astype(np.int64) + base, times, lengths))
+                hits[stem].append((at if base == 0 else at.astype(np.int64) + base, times, lengths))
     for postings in iter_with_check(hits.values(), check):
         idf = _compute_idf(sum(len(at) for at, _, _ in postings), count)
         for at, times, lengths in postings:

@@ -99,10 +99,12 @@ def can_be_within(matrix: Matrix, query: Floats, limit: float, metric: Metric) -
     norms = np.sqrt(squares, where=is_safe, out=np.ones(len(squares)))
     error = bound_error(len(query))
     if metric is Metric.COSINE:
-        return ~is_safe | (products / norms >= 1.0 - limit - 2 * error)
+        is_within: NDArray[np.bool_] = ~is_safe | (products / norms >= 1.0 - limit - 2 * error)
+        return is_within
     bounds, _ = bound_distances(products, norms, query, metric)
     if metric is Metric.L2:
         # The same value of a row at the limit, with the rounding of its own calculation.
         square = float(np.square(query).sum())
         limit = (limit * limit - square) / 2 + error * (limit * limit + square)
-    return ~is_safe | (bounds <= limit)
+    can_be: NDArray[np.bool_] = ~is_safe | (bounds <= limit)
+    return can_be
