@@ -10,7 +10,7 @@ import pytest
 from omnigraph.clock import SystemClock
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.query_budget import Budget, QueryMemoryError, QueryTimeoutError
-from omnigraph.engine.search import fuzzy_terms, vector_metric, text_match, tokenizer
+from omnigraph.engine.search import fuzzy_terms, text_match, tokenizer, vector_metric
 from omnigraph.engine.search.fuzzy_terms import Spellings
 from omnigraph.engine.search.ranking import rank_rows
 from omnigraph.engine.search.text_match import find_text_positions, parse_text_query

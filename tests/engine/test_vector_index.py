@@ -309,3 +309,21 @@ def test_the_recall_of_an_index_is_measured_on_request(tmp_path: Path) -> None:
     assert list(report.recall) == ["1", "0.1", "0.01", "0.001"]
     assert all(share >= 0.85 for share in report.recall.values())
     assert all(other.recall is None for other in world.graph.indexes())
+
+
+def test_explain_tells_how_a_vector_is_searched(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    text = f"query q($v: Vector({SIZE})) {{ match {{ $d: Doc }} return {{ $d.key }} order {{ nearest($d.vec, $v) }} limit 3 }}"
+    params = {"v": world.draw(1)[0].tolist()}
+
+    planned = world.graph.explain(text, params=params)
+    analyzed = world.graph.explain(text, params=params, analyze=True)
+    forced = world.graph.explain(text.replace("$v) }", "$v, exact=true) }"), params=params)
+
+    assert (
+        "nearest of Doc.vec: by its ivf_flat index where that is cheaper, with a recall of 0.9 or more" in planned.text
+    )
+    assert "nearest of Doc.vec is approximate: expected recall" in analyzed.text
+    assert forced.to_json()["searches"] == ["nearest of Doc.vec: exact, as asked"]

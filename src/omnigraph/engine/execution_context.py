@@ -111,11 +111,14 @@ class ExecutionContext:
             for text, cut_off in self.cut_offs.items()
             if cut_off.is_found
         )
-        searches = (
+        return (*cut_offs, *self.list_searches())
+
+    def list_searches(self) -> tuple[str, ...]:
+        """Return, for each vector property with an index that was searched, whether that was exact."""
+        return tuple(
             f"nearest of {name} is {'exact' if recall is None else f'approximate: expected recall {recall:.3f}'}"
             for name, recall in self.recalls.items()
         )
-        return (*cut_offs, *searches)
 
     def note_search(self, name: str, recall: float | None) -> None:
         """Note that a property with a vector index was searched with this expected recall, or exactly."""

@@ -38,11 +38,14 @@ def _compute_block(left: NDArray[np.float32], right: NDArray[np.float32], metric
     # The numbers of a null vector are arbitrary, and so is the distance, which callers leave out.
     with np.errstate(invalid="ignore", over="ignore"):
         first, second = left.astype(np.float64), right.astype(np.float64)
+        distances: NDArray[np.float64]
         if metric is Metric.DOT:
-            return -np.asarray((first * second).sum(axis=1))
+            distances = -(first * second).sum(axis=1)
+            return distances
         if metric is Metric.L2:
-            return np.sqrt(np.square(first - second).sum(axis=1))
+            distances = np.sqrt(np.square(first - second).sum(axis=1))
+            return distances
         products = np.sqrt(np.square(first).sum(axis=1)) * np.sqrt(np.square(second).sum(axis=1))
         cosines = np.divide((first * second).sum(axis=1), products, out=np.zeros(len(first)), where=products > 0)
-        distances: NDArray[np.float64] = np.clip(1.0 - cosines, 0.0, 2.0)
+        distances = np.clip(1.0 - cosines, 0.0, 2.0)
     return distances
