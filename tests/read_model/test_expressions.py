@@ -132,6 +132,12 @@ def test_floats_are_finite_or_null(graph: og.Graph) -> None:
     assert values(graph, "$p.i % 0") == [None, None]
 
 
+def test_a_part_of_a_text_far_beyond_its_end_is_empty(graph: og.Graph) -> None:
+    assert values(graph, "substring($p.s, 4611686018427387904, 4611686018427387904)") == ["", ""]
+    assert values(graph, "substring($p.s, 0, 9223372036854775807)") == ["a", "b"]
+    assert values(graph, "substring($p.s, 1, 9223372036854775807)") == ["", ""]
+
+
 def test_a_column_calculates_with_aggregates(graph: og.Graph) -> None:
     row = graph.query(
         "query q() { match { $p: T } return { length($p.s) as n, sum($p.f) / count(*) as mean, count(*) * 2 as two } }"

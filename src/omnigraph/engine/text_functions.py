@@ -12,6 +12,8 @@ from omnigraph.schema.regex import compile_pattern, find_pattern_problem
 
 # A function gets each argument as a column, or as a scalar if it is the same in all rows; the first is a column.
 Argument: TypeAlias = pa.Array | pa.Scalar
+# Beyond the end of every text; Arrow's kernels take positions of 64 bits, and the sum of two may exceed them.
+_MAX_POSITION = 2**40
 
 
 def apply_text_function(function: ScalarFunction, text: pa.Array, *arguments: Argument) -> pa.Array:
@@ -59,9 +61,10 @@ def _substring(text: pa.Array, start: int, length: int | None = None) -> pa.Arra
 
 def _clip_range(start: int, length: int | None) -> tuple[int, int | None]:
     """Return the range from `start`; what lies before the text is cut off, a negative length is none."""
+    begin = min(max(start, 0), _MAX_POSITION)
     if length is None:
-        return max(start, 0), None
-    return max(start, 0), max(start + max(length, 0), 0)
+        return begin, None
+    return begin, min(max(start + max(length, 0), 0), _MAX_POSITION)
 
 
 def _substring_in_text(text: str, start: int, length: int | None = None) -> str:
