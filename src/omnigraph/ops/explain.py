@@ -168,9 +168,7 @@ def _describe_searches(query: ReadQuery, context: ExecutionContext) -> tuple[str
             declared = context.view.get_type(member).by_name[rank.prop.name].vector_index
             if declared is None:
                 continue
-            way = (
-                f"by its {declared.kind.value} index where that is cheaper, recall at least {declared.recall}"
-            )
+            way = f"by its {declared.kind.value} index where that is cheaper, recall at least {declared.recall}"
             lines[f"nearest of {member}.{rank.prop.name}: {'exact, as asked' if rank.exact else way}"] = None
     return tuple(lines)
 
