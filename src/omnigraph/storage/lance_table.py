@@ -1,7 +1,7 @@
 """Read one pinned, immutable version of a Lance table: scans, lookups, counts, index coverage."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -357,12 +357,15 @@ class LanceTable:
             )
         return tuple(coverages)
 
+    def _guard_read(self, where: str | None = None) -> AbstractContextManager[None]:
+        # Only a scan with a filter may read index files.
+        return self.guard_read(VerifyLevel.ROWS if where is None else VerifyLevel.ROWS | VerifyLevel.INDEXES)
+
     @contextmanager
-    def _guard_read(self, where: str | None = None) -> Iterator[None]:
+    def guard_read(self, level: int = VerifyLevel.ROWS) -> Iterator[None]:
         """Verify files before a read, count its requests, and translate its errors."""
         self.handles.store.wait_for_uploads(self.path)
-        # Only a scan with a filter may read index files.
-        verify(self, VerifyLevel.ROWS if where is None else VerifyLevel.ROWS | VerifyLevel.INDEXES)
+        verify(self, level)
         errors = translate_read_errors(self.path, self.version, self.handles.explain)
         try:
             with attribute_requests(self.handles.store.runtime.telemetry, "table"), errors:
