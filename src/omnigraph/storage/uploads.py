@@ -1,6 +1,6 @@
 """Write small files to an object store in the background, so that a chain of writes waits for their requests once.
 
-Whoever needs a file waits for it: the flush before a swap, a read of the table, and the removal of the file.
+The flush before a swap waits for a file, as do a read of its table and its removal.
 """
 
 import threading
