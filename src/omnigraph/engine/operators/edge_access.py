@@ -75,13 +75,10 @@ class EdgeAccess:
         # Shared by all searches of the hop, in both directions: noticed once, it is not looked for again.
         self._cut_off = context.get_cut_off(link)
         self.is_indexed = link.access is EdgeAccessMode.INDEXED
+        self._is_forced = context.traversal is Traversal.INDEXED
         # A plan does not depend on what is in memory; an adjacency that is there by now replaces the lookups.
         if self.is_indexed and not self._is_forced and context.has_topology(link.edge):
             self.is_indexed = False
-
-    @property
-    def _is_forced(self) -> bool:
-        return self._context.traversal is Traversal.INDEXED
 
     @property
     def is_in_memory(self) -> bool:

@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
-from omnigraph.engine.kernels import iter_chunks, look_up, skip_check
-from omnigraph.engine.parallel import map_parts
+from omnigraph.engine.kernels import look_up, skip_check
 from omnigraph.engine.predicate_eval import find_columns
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
@@ -31,7 +30,7 @@ from omnigraph.query.expr_tree import split_conjuncts
 from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
-from omnigraph.storage.arrow_buffers import build_array, fill_nulls, read_booleans
+from omnigraph.storage.arrow_buffers import fill_nulls, read_booleans
 from omnigraph.storage.lance_table import ADDRESS
 
 # For fewer keys than one per this number of rows, the table's index is used instead of the column.
@@ -45,11 +44,6 @@ _MAX_SELECTIVITY_WITHOUT_ROOM = 0.25
 _MAX_SINGLE_LOOKUPS = 16
 # For more ids than one per this number of rows, a pass over all ids is faster than a lookup of each.
 _BULK_DIVISOR = 4
-# Ids in runs of this number on average are looked up once for each run: finding the runs takes 5 ns, a lookup 90.
-_MIN_RUN = 2
-# The number of ids that tell whether there are such runs.
-_PROBED_IDS = 4_096
-_NO_ROWS = np.zeros(0, np.int64)
 
 
 class TableReader:
@@ -157,29 +151,15 @@ class TableReader:
             return np.where(matches >= 0, positions[matches], -1)
         return look_up(keys, self.load_column(ID, budget), skip_check if budget is None else budget.check)
 
-    def find_many(self, ids: pa.Array, budget: Budget) -> NDArray[np.int64]:
-        """Return the position of each of many ids, -1 for those that do not exist, on several threads.
-
-        Equal ids that follow each other are looked up once.
-        """
-        heads, runs = _find_runs(ids)
-        if not self.columns.costs.has_room_for(ID):
-            positions = look_up(heads, self.load_column(ID, budget), budget.check)
-        else:
-            index = self._load_id_index(budget)
-            chunks = list(iter_chunks(len(heads)))
-            positions = np.concatenate([_NO_ROWS, *map_parts(lambda part: index.find(heads[part]), chunks, budget)])
-        return positions if runs is None else positions[runs]
-
     def _get_id_index(self, id_count: int, budget: Budget | None) -> IdHashIndex | None:
         """Return the hash index of ids if it exists or pays off by now; None if one pass over all ids is faster."""
         if id_count > _MAX_SINGLE_LOOKUPS and id_count * _BULK_DIVISOR > self.size:
             return None
         if not self.columns.is_worth_deriving(ID, "index"):
             return None
-        return self._load_id_index(budget)
+        return self.load_id_index(budget)
 
-    def _load_id_index(self, budget: Budget | None) -> IdHashIndex:
+    def load_id_index(self, budget: Budget | None) -> IdHashIndex:
         """Return the hash index of ids, built on first use."""
         live = None if self.count == self.size else self.get_positions()
         return self.columns.get_or_derive(
@@ -259,25 +239,6 @@ class TableReader:
         if not indexed_terms or estimate_selectivity(self.columns, self.type, indexed_terms, inputs) > max_share:
             return None
         return next(name for name in names if name is not None)
-
-
-def _find_runs(ids: pa.Array) -> tuple[pa.Array, NDArray[np.int64] | None]:
-    """Return the first of each run of equal ids, and the run of each id; the ids themselves and None if runs are short.
-
-    Edges that were written in the order of one end have long runs of it.
-    """
-    if len(ids) < 2 or _count_heads(ids[:_PROBED_IDS]) * _MIN_RUN > min(len(ids), _PROBED_IDS):
-        return ids, None
-    is_new = np.ones(len(ids), np.bool_)
-    is_new[1:] = read_booleans(pc.not_equal(ids[1:], ids[:-1]))
-    heads = np.flatnonzero(is_new)
-    if len(heads) * _MIN_RUN > len(ids):
-        return ids, None
-    return ids.take(build_array(heads)), np.cumsum(is_new) - 1
-
-
-def _count_heads(ids: pa.Array) -> int:
-    return 1 + int(np.count_nonzero(read_booleans(pc.not_equal(ids[1:], ids[:-1]))))
 
 
 def _name_lookup(terms: tuple[Expr, ...]) -> str:
