@@ -107,7 +107,7 @@ class RemoteReads:
 
     _calls: GraphCalls
 
-    def query(
+    def query(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
@@ -116,12 +116,16 @@ class RemoteReads:
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> Result:
         """Run a query on one state of the graph; see `Graph.query`. All rows are fetched."""
         body = {
             **build_query_body(source, name, params, branch, snapshot, at),
+            "max_staleness": max_staleness,
+            "min_commit": min_commit,
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }

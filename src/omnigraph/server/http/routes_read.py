@@ -79,6 +79,8 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             branch=body.branch,
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
+            max_staleness=body.max_staleness,
+            min_commit=body.min_commit,
             budget=budget,
         )
 
