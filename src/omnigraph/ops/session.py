@@ -167,9 +167,12 @@ class Session:
         """Return the author of a commit: the session's actor if the call names none, else the one it names."""
         return self.actor.name if self.actor is not None and named == ANONYMOUS else named
 
-    def head(self) -> Head:
-        """Return the newest state of the branch; takes one probe of the store if nothing changed."""
-        return self._read_head(ManifestLog.head)
+    def head(self, max_age: float = 0.0) -> Head:
+        """Return the newest state of the branch, or one that was the newest within the last `max_age` seconds.
+
+        Takes one probe of the store if nothing changed, or none if a cached state is recent enough.
+        """
+        return self._read_head(lambda log: log.head(max_age))
 
     def cached_head(self) -> Head:
         """Return a recent state of the branch to base a write on, which is cheaper to find than the newest.

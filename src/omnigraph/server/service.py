@@ -11,6 +11,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 import pyarrow as pa
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import Receive
 
@@ -24,6 +25,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
+from omnigraph.server.branch_watchers import BranchWatchers
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.metrics import Metrics, Samples
@@ -103,6 +105,8 @@ class Service:
     """Recovers interrupted operations."""
     scrubber: Scrubber | None = None
     """Verifies files in the background, unless disabled in the settings."""
+    watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
+    """The branches whose next commits requests wait for."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
     """The budgets of operations in progress, which a shutdown cancels."""
 
@@ -253,6 +257,12 @@ class Service:
         )
         self._budgets.add(budget)
         return budget
+
+    async def poll_head(self, graph: str, branch: str) -> str:
+        """Return the newest commit of a branch, in a thread, for requests that may read it."""
+        session = self.registry.graphs[graph].session
+        assert session is not None  # noqa: S101 - a request has read from it
+        return await run_in_threadpool(lambda: session.checkout(branch).head().snapshot.commit.id)
 
     def cancel_all(self) -> None:
         """Cancel every operation that has a budget, as if its client had disconnected."""

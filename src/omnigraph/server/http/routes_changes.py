@@ -1,6 +1,5 @@
 """Routes of differences: between two states, and the change feed of a branch."""
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -38,7 +37,7 @@ from omnigraph.server.http.responses import (
     start_stream,
 )
 from omnigraph.server.http_errors import BadRequestError, RequestLimitError
-from omnigraph.server.service import Service, get_service
+from omnigraph.server.service import Service, get_exchange, get_service
 
 router = APIRouter()
 
@@ -52,8 +51,8 @@ Commits = Annotated[
     ),
 ]
 Wait = Annotated[float, Query(description="Seconds to wait for a new commit if there is none yet.", ge=0, le=60)]
-# The interval in which the head of a branch is read for a request that waits.
-_POLL_SECONDS = 0.25
+# The interval in which a request that waits looks for its client's leaving and the server's shutdown.
+_CHECK_SECONDS = 1.0
 
 
 @router.get("/graphs/{graph}/diff", **describe_route(DiffAnswer, streams=[NDJSON]))
@@ -204,13 +203,21 @@ async def _wait_for_commit(
     """Wait until the head of the branch is another commit, or the time is over, without holding a thread."""
     clock = service.runtime.clock
     end = clock.monotonic() + seconds
+
+    async def read_head() -> str:
+        return (await service.run(request, partial(graph.snapshot, branch=branch))).commit.id
+
     while True:
-        head = await service.run(request, partial(graph.snapshot, branch=branch))
+        # For this request itself: its policy counts, and the poll of all may have been a moment earlier.
+        head = await read_head()
         left = end - clock.monotonic()
         # A waiting request must not delay the server's shutdown.
-        if head.commit.id != since or left <= 0 or service.is_draining or await request.is_disconnected():
+        if head != since or left <= 0 or service.is_draining or await request.is_disconnected():
             return
-        await asyncio.sleep(min(_POLL_SECONDS, left))
+        id_ = get_exchange(request).graph or ""
+        await service.watchers.wait(
+            id_, branch, since, min(left, _CHECK_SECONDS), partial(service.poll_head, id_, branch)
+        )
 
 
 def _build_feed_page(

@@ -80,6 +80,8 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
             engine=body.engine,
+            max_staleness=body.max_staleness,
+            min_commit=body.min_commit,
             budget=budget,
         )
 

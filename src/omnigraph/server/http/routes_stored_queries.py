@@ -29,7 +29,7 @@ from omnigraph.server.service import get_exchange, get_service
 router = APIRouter()
 
 _COMMON_FIELDS = ("params", "texts", "branch", "seconds", "memory_bytes")
-_READ_FIELDS = ("snapshot", "at")
+_READ_FIELDS = ("snapshot", "at", "max_staleness", "min_commit")
 _WRITE_FIELDS = ("message", "idempotency_key", "if_commit")
 
 
@@ -84,6 +84,7 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
         write = MutateBody(query="", name=name, **fields)
         return await answer_mutation(service, request, handle, write, stored.source)
     fields |= {field: getattr(body, field) for field in _READ_FIELDS}
+    fields["max_staleness"] = body.max_staleness or 0.0
     return await answer_query(service, request, handle, ReadBody(query="", name=name, **fields), stored.source)
 
 
