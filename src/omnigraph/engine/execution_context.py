@@ -121,9 +121,9 @@ class ExecutionContext:
         )
 
     def note_search(self, name: str, recall: float | None) -> None:
-        """Note that a property with a vector index was searched with this expected recall, or exactly."""
-        known = self.recalls.get(name)
-        self.recalls[name] = known if recall is None else min(recall, 1.0 if known is None else known)
+        """Record that a property with a vector index was searched with this expected recall, or exactly."""
+        recalls = [value for value in (self.recalls.get(name), recall) if value is not None]
+        self.recalls[name] = min(recalls, default=None)
 
     def release(self) -> None:
         """Release all adjacency once the pattern is solved: the rows of the result may be fetched much later."""

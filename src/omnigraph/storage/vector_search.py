@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.row_addresses import Addresses
-from omnigraph.storage.table_cache import VerifyLevel
 
 # The kinds of vector indexes, by the names of Lance.
 IVF_FLAT, IVF_PQ, IVF_RQ, IVF_HNSW = "IVF_FLAT", "IVF_PQ", "IVF_RQ", "IVF_HNSW_SQ"
@@ -96,7 +95,7 @@ def search_all_rows(
 
 def _scan(table: LanceTable, nearest: dict[str, object], *, fast_search: bool = False) -> pa.Table:
     dataset = table.handles.open(table.path, table.version)
-    with table.guard_read(VerifyLevel.ROWS | VerifyLevel.INDEXES):
+    with table.guard_read(with_indexes=True):
         scanner = dataset.scanner(columns=[_DISTANCE], nearest=nearest, fast_search=fast_search, with_row_address=True)
         return scanner.to_table()
 

@@ -161,7 +161,7 @@ def _build_key(table: LanceTable, column: str, index: StoredVectorIndex) -> str:
 
 
 def load_curve(cache: GraphCache, rows: TableReader, column: str, index: StoredVectorIndex) -> RecallCurve | None:
-    """Return the curve of an index; None if nobody has measured it, which a background thread begins to do now."""
+    """Return the curve of an index; None if it was never measured, which a background thread begins to do now."""
     key = (rows.columns.version, RECALL, column, index.segments)
     cached = rows.columns.cache.get(key)
     if isinstance(cached, RecallCurve):

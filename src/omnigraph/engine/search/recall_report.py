@@ -43,7 +43,7 @@ def measure_shares(context: ExecutionContext, type_name: str, declared: Property
     for share in SHARES:
         passing = np.zeros(rows.size, np.bool_)
         passing[live[random.random(len(live)) < float(share)]] = True
-        found = []
+        measured: list[float] = []
         for query, nearest, address in zip(queries, truth, own, strict=True):
             context.budget.check()
             # The row of the query itself is found by any search, and is no candidate.
@@ -53,9 +53,9 @@ def measure_shares(context: ExecutionContext, type_name: str, declared: Property
             ranked = rank_by_index(search, settings, candidates, TOP)
             true = nearest[np.isin(nearest, candidates)][:TOP]
             if ranked is None or not len(true):
-                found.append(1.0)
+                measured.append(1.0)
                 continue
             best = ranked.positions[np.argsort(ranked.distances, kind="stable")[:TOP]]
-            found.append(float(np.isin(true, best).mean()))
-        recalls[share] = round(float(np.mean(found)), 4)
+            measured.append(float(np.isin(true, best).mean()))
+        recalls[share] = round(float(np.mean(measured)), 4)
     return recalls
