@@ -231,6 +231,11 @@ class BadArgumentError(OmnigraphError):
         )
 
     @variant
+    def bad_mapping(self, source: str, problems: tuple[str, ...]) -> str:
+        """Report that a mapping of columns does not fit its file, the schema, or its own form."""
+        return f"the mapping of `{source}` does not fit: {'; '.join(problems)}"
+
+    @variant
     def commit_ambiguous(self, text: str, ids: tuple[str, ...], count: int) -> str:
         """Report that a short commit id is part of several; `ids` has the newest of them."""
         rest = "" if count == len(ids) else f" and {count - len(ids):,} more"
