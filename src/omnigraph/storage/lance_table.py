@@ -109,7 +109,7 @@ class LanceTable:
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of matching rows; without a filter this needs no request."""
         dataset = self.handles.open(self.path, self.version)
-        with self._guard_read(where):
+        with self._guard_read(where, reads_files=where is not None):
             return int(dataset.count_rows(filter=where))
 
     def count_values(self, column: str, fragments: Sequence[int]) -> int:
@@ -343,7 +343,8 @@ class LanceTable:
     def measure_index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Return all indexes of this version by name, each with the number of fragments it covers."""
         dataset = self.handles.open(self.path, self.version)
-        with self._guard_read():
+        is_known = self.handles.read_facts(self.path, self.version).indexes is not None
+        with self._guard_read(reads_files=not is_known):
             indexes = self.handles.list_indexes(self.path, self.version)
         fragments = frozenset(dataset.fragment_ids()) if indexes else frozenset()
         coverages = []
@@ -358,9 +359,10 @@ class LanceTable:
         return tuple(coverages)
 
     @contextmanager
-    def _guard_read(self, where: str | None = None) -> Iterator[None]:
+    def _guard_read(self, where: str | None = None, *, reads_files: bool = True) -> Iterator[None]:
         """Verify files before a read, count its requests, and translate its errors."""
-        self.handles.store.wait_for_uploads(self.path)
+        if reads_files:
+            self.handles.store.wait_for_uploads(self.path)
         # Only a scan with a filter may read index files.
         verify(self, VerifyLevel.ROWS if where is None else VerifyLevel.ROWS | VerifyLevel.INDEXES)
         errors = translate_read_errors(self.path, self.version, self.handles.explain)
