@@ -35,6 +35,7 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@$(PEERS)/bin/python bench/languages.py
 	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/commits.py --long
 	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/concurrent_commits.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/server.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/loads.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/forum.py

@@ -67,6 +67,19 @@ class Engine(Enum):
     """On Spark, on this machine or on a cluster."""
 
 
+class QueryEngine(Enum):
+    """What runs a read; the answer, its order and its errors are the same."""
+
+    AUTO = "auto"
+    """By cost: in memory while what the read needs fits into its memory limit."""
+    MEMORY = "memory"
+    """Arrays in memory, for everything that fits."""
+    LOCAL = "local"
+    """DuckDB in this process: on all cores, and with what does not fit into memory on disk."""
+    SPARK = "spark"
+    """Spark, on this machine or on a cluster."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedOptions:
     """How vectors are computed from texts."""

@@ -123,6 +123,17 @@ class Pipeline:
                 return
         self._sink.add(bindings)
 
+    def run_chunk(self, steps: tuple[Step, ...], chunk: Bindings) -> None:
+        """Run steps over some of many rows, which come in no particular order."""
+        nbytes = bindings_nbytes(chunk)
+        self._budget.claim(nbytes, "the matches of the pattern")
+        if not steps:
+            # From here on it belongs to the sink.
+            self._sink.add(chunk)
+            return
+        self.run(steps, chunk, is_sorted=False, is_whole=False)
+        self._budget.release(nbytes)
+
     def _try_semi_join(self, steps: tuple[Step, ...], bindings: Bindings, *, is_chunk: bool) -> Bindings | None:
         """Return the rows that a join pairs, each once, if later steps read only one of its sides; else None.
 

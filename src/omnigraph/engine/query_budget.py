@@ -152,6 +152,11 @@ class Budget:
         """The memory limit; infinite without one."""
         return math.inf if self._memory is None else self._memory
 
+    @property
+    def bytes_left(self) -> int | None:
+        """The memory that is not reserved; None without a limit."""
+        return None if self._memory is None else max(0, int(self._memory) - self._claimed)
+
     def sleep(self, seconds: float) -> None:
         """Sleep, but not beyond the deadline, nor long after `cancel`.
 

@@ -96,14 +96,15 @@ class ColumnStore:
             return concat_chunks(self.table.take_with_blobs(offsets, [column]).column(column).chunks, pa.large_binary())
         if self.is_resident(column) or self.costs.should_load(column, len(at)):
             return _take(self.load_written(column, budget), at)
-
-        def fetch(rows: Positions) -> pa.Array:
-            taken = self.table.take(self.live_rows.to_offsets(rows), [column]).column(column)
-            return concat_chunks(taken.chunks, field.type)
-
         if len(at) > MAX_KEPT_ROWS:
-            return fetch(at)
-        return take_cached(self.cache, (*self._build_column_key(column), "rows"), at, fetch)
+            return self.take_stored(column, at)
+        key = (*self._build_column_key(column), "rows")
+        return take_cached(self.cache, key, at, lambda rows: self.take_stored(column, rows))
+
+    def take_stored(self, column: str, at: Positions) -> pa.Array:
+        """Return the values at these positions from the table, whether or not the column is in memory."""
+        taken = self.table.take(self.live_rows.to_offsets(at), [column]).column(column)
+        return concat_chunks(taken.chunks, self._schema.field(column).type)
 
     def take_for_predicate(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
         """Return the values for a predicate, which only needs to know whether a blob is null."""
