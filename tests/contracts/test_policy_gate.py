@@ -29,6 +29,7 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "snapshot": (lambda g: g.snapshot(branch="review"), {(Action.READ, "review")}),
     "query": (lambda g: g.query(READ, branch="review"), {(Action.READ, "review")}),
     "explain": (lambda g: g.explain(READ), {(Action.READ, "main")}),
+    "complete": (lambda g: g.complete("ma", branch="review"), {(Action.READ, "review")}),
     "mutate": (lambda g: g.mutate(ADD, branch="review"), {(Action.CHANGE, "review")}),
     "load": (
         lambda g: g.load(BytesIO(b""), mode="append", branch="fresh", from_="main"),

@@ -26,7 +26,7 @@ def is_in_items(element: Column, type_: ValueType, items: Sequence[Value], of_it
         element = round_fractions(element) if (type_, of_items) == (Scalar.F64, Scalar.F32) else element
         element = pc.add(element, pa.scalar(0.0))  # -0.0 becomes 0.0, which it equals
     if isinstance(type_, Scalar) and type_.is_numeric:
-        values = pa.array(_select_numbers(items, type_), element.type)
+        values = pa.array(select_numbers(items, type_), element.type)
         values = round_fractions(values) if (type_, of_items) == (Scalar.F32, Scalar.F64) else values
     else:
         values = pa.array(items, element.type)
@@ -34,7 +34,7 @@ def is_in_items(element: Column, type_: ValueType, items: Sequence[Value], of_it
     return pc.if_else(pc.is_valid(element), pc.is_in(element, value_set=values), pa.scalar(None, pa.bool_()))
 
 
-def _select_numbers(items: Sequence[Value], type_: Scalar) -> NDArray[np.generic] | list[float]:
+def select_numbers(items: Sequence[Value], type_: Scalar) -> NDArray[np.generic] | list[float]:
     """Return the items that a column of this type can contain, converted to its type."""
     # A list of a single kind, however long, is converted as one array.
     kinds = set(map(type, items))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.load import LoadMode, LoadResult, Progress
     from omnigraph.ops.load_arguments import GraphData, TypedData
     from omnigraph.ops.mutate import MutationResult
+    from omnigraph.query.completion import Completion
     from omnigraph.spark.spark_graph import SparkGraph
 
 
@@ -246,6 +247,27 @@ class Graph(HistoryMethods, MaintenanceMethods):
             memory_bytes=memory_bytes,
         )
         return lazy_ops.explain.explain(self._session, call, analyze=analyze, budget=budget)
+
+    def complete(
+        self,
+        text: str,
+        position: int | None = None,
+        *,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+    ) -> "Completion":
+        """Return what may be written at a position of a query that is being typed; without one, at its end.
+
+        The text may be broken. The proposals begin like the word at the position, and are words of the language, and
+        types, properties, edges and values of the state's schema.
+
+        Raises:
+            LimitError: The text is longer than a query may be.
+            BranchMissingError, CommitMissingError: There is no such state.
+        """
+        check_text("a text", text)
+        return lazy_ops.complete.complete_query(self._session, text, position, branch=branch, snapshot=snapshot, at=at)
 
     def mutate(  # noqa: PLR0913 - all but the text by name
         self,

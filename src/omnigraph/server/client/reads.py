@@ -12,11 +12,13 @@ from urllib.parse import unquote
 
 from omnigraph.engine.result import Result
 from omnigraph.errors import BadArgumentError
+from omnigraph.json_struct import decode_struct
 from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
 from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine
+from omnigraph.query.completion import Completion
 from omnigraph.server.client.requests import GraphCalls, build_query_body, encode_params, format_optional_instant
 from omnigraph.server.client.responses import RemoteDocument
 from omnigraph.server.http.request_bodies import BYTES, NDJSON
@@ -195,6 +197,19 @@ class RemoteReads:
         limits = {"seconds": seconds, "memory_bytes": memory_bytes}
         body = {**build_query_body(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
         return RemoteDocument(self._calls.post("explain", body, source))
+
+    def complete(
+        self,
+        text: str,
+        position: int | None = None,
+        *,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+    ) -> Completion:
+        """Return what may be written at a position of a query that is being typed; see `Graph.complete`."""
+        state = {"branch": branch, "snapshot": snapshot, "at": format_optional_instant(at)}
+        return decode_struct(Completion, self._calls.post("complete", {"query": text, "position": position, **state}))
 
     def blob(
         self,

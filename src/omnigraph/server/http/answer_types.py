@@ -26,12 +26,15 @@ from omnigraph.ops.scrub import ScrubReport
 from omnigraph.ops.scrub_damage import DamagedFile
 from omnigraph.ops.tag import Tag
 from omnigraph.ops.verify import VerifyResult
+from omnigraph.query.completion import Completion
+from omnigraph.query.completion_names import Proposal
 
 # Results with a schema of their own in the document, by its name. Any other result inside of them is just an object.
 NAMES: Mapping[type[msgspec.Struct], str] = {
     Branch: "BranchAnswer",
     CheckResult: "CheckAnswer",
     CleanupResult: "CleanupAnswer",
+    Completion: "CompletionAnswer",
     DamagedFile: "DamagedFileAnswer",
     EmbedResult: "EmbedAnswer",
     EntityHistory: "HistoryAnswer",
@@ -41,6 +44,7 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     ResetResult: "ResetAnswer",
     MutationResult: "MutationAnswer",
     OptimizeResult: "OptimizeAnswer",
+    Proposal: "ProposalAnswer",
     RepairResult: "RepairAnswer",
     ScrubReport: "GraphScrub",
     Tag: "TagAnswer",

@@ -64,6 +64,16 @@ class ExplainBody(ReadBody, kw_only=True):
     analyze: bool = False
 
 
+class CompleteBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A query that is being typed, the position in it, or else its end, and the state whose schema it names."""
+
+    query: str
+    position: int | None = None
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
+
+
 class MutateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A mutation, its parameters, its branch, and its limits."""
 

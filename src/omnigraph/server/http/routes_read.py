@@ -15,6 +15,7 @@ from omnigraph.engine.result import Result
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.policy import Action
+from omnigraph.query.completion import Completion
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import (
     BranchName,
@@ -33,6 +34,7 @@ from omnigraph.server.http.request_bodies import (
     BYTES,
     JSON,
     NDJSON,
+    CompleteBody,
     ExplainAnswer,
     ExplainBody,
     ExportBody,
@@ -147,6 +149,26 @@ async def explain(request: Request, graph: GraphId) -> Response:
         ),
     )
     return respond_json({**explained.to_json(), "text": explained.text})
+
+
+@router.post("/graphs/{graph}/complete", **describe_route(Completion, body=CompleteBody))
+async def complete(request: Request, graph: GraphId) -> Response:
+    """Return what may be written at a position of a query that is being typed, which may be broken."""
+    body = await read_body(request, CompleteBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, body.branch)
+    completion = await service.run(
+        request,
+        partial(
+            handle.complete,
+            body.query,
+            body.position,
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=parse_optional_instant(body.at),
+        ),
+    )
+    return respond_json(completion.to_json())
 
 
 @router.get(

@@ -10,6 +10,7 @@ from typing import assert_never
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_type as to_arrow_type_of_spark
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,7 +30,7 @@ from pyspark.sql.types import (
 
 from omnigraph.errors import MissingError
 from omnigraph.lang.spelling import find_closest
-from omnigraph.schema.arrow import build_arrow_schema
+from omnigraph.schema.arrow import build_arrow_schema, to_arrow_type
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
@@ -103,6 +104,16 @@ def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch
     """Convert a batch of `to_spark_batch` back to the types of its table."""
     columns = [_from_spark_column(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def to_spark_arrow_type(type_: DataType) -> pa.DataType:
+    """Return the Arrow type in which Spark expects a column of a type."""
+    return to_arrow_type_of_spark(type_, timezone="UTC")
+
+
+def from_spark_column(column: pa.Array, type_: ValueType) -> pa.Array:
+    """Convert a column of Spark's back to the type in which values of a type are stored."""
+    return _from_spark_column(column, to_arrow_type(type_))
 
 
 def _from_spark_column(column: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -1,0 +1,214 @@
+# ruff: noqa: S608 - names are quoted by the dialect, and values printed by it
+"""Print a relational tree as one query of SQL, in the words of a dialect.
+
+Relations are nested subqueries; one that several others read is a common table expression, so that it is computed once.
+"""
+
+from dataclasses import dataclass, field
+
+from omnigraph.engine.relational.dialect import Dialect, ReachText
+from omnigraph.engine.relational.tree import (
+    AnyOf,
+    ColumnTerm,
+    ComputedRows,
+    CountSum,
+    Distinct,
+    ExprTerm,
+    Fold,
+    GroupRows,
+    JoinKind,
+    JoinRows,
+    Measure,
+    NumberTerm,
+    OrderRows,
+    ProductTerm,
+    Project,
+    Reach,
+    Relation,
+    ScanRows,
+    Select,
+    SingleRow,
+    Term,
+    UnionAll,
+    get_inputs,
+)
+
+# SQL has no relation without columns: this one stands in for them.
+NO_COLUMN = "#one"
+# The column with the number of a row within its group, for a limit of each group.
+_ROW_NUMBER = "#number"
+_JOIN_WORDS = {
+    JoinKind.INNER: "join",
+    JoinKind.LEFT: "left join",
+    JoinKind.SEMI: "semi join",
+    JoinKind.ANTI: "anti join",
+}
+
+
+def print_query(root: Relation, dialect: Dialect) -> str:
+    """Return a query for the rows of a relation, with its columns in order.
+
+    Raises:
+        UnsupportedForm: The dialect can't say a part of it exactly.
+    """
+    printer = _Printer(dialect, _count_readers(root))
+    text = printer.print_relation(root)
+    if not printer.shared:
+        return text
+    # In the order in which they were printed: each reads only those before it.
+    shared = ",\n".join(f"{name} as ({body})" for name, body in printer.shared)
+    return f"with {shared}\n{text}"
+
+
+def _count_readers(root: Relation) -> dict[int, int]:
+    """Return by `id` of a relation how many others read it."""
+    readers: dict[int, int] = {}
+    pending = [root]
+    while pending:
+        for each in get_inputs(pending.pop()):
+            readers[id(each)] = readers.get(id(each), 0) + 1
+            if readers[id(each)] == 1:
+                pending.append(each)
+    return readers
+
+
+@dataclass(slots=True)
+class _Printer:
+    dialect: Dialect
+    readers: dict[int, int]
+    shared: list[tuple[str, str]] = field(default_factory=list)
+    # By `id` of a shared relation, the name that it was given.
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def print_input(self, relation: Relation) -> str:
+        """Return what follows `from`: a name, or a query in parentheses."""
+        name = self._names.get(id(relation))
+        if name is not None:
+            return name
+        text = self.print_relation(relation)
+        is_plain = isinstance(relation, ScanRows | ComputedRows) and not text.lstrip().lower().startswith("select")
+        if is_plain:
+            return text
+        if self.readers.get(id(relation), 0) < 2:
+            return f"({text})"
+        name = self.dialect.quote(f"#{len(self._names) + 1}")
+        self._names[id(relation)] = name
+        self.shared.append((name, text))
+        return name
+
+    def print_relation(self, relation: Relation) -> str:
+        match relation:
+            case ScanRows():
+                return self.dialect.print_scan(relation)
+            case ComputedRows():
+                return self.dialect.print_computed(relation)
+            case SingleRow():
+                return f"select 1 as {self.dialect.quote(NO_COLUMN)}"
+            case Project():
+                items = [f"{self._print_term(term)} as {self.dialect.quote(name)}" for name, term in relation.items]
+                return f"select {self._list(items)} from {self.print_input(relation.input)}"
+            case Select():
+                where = " and ".join(f"({self.dialect.print_expression(each)})" for each in relation.predicates)
+                return f"select * from {self.print_input(relation.input)} where {where}"
+            case JoinRows():
+                return self._print_join(relation)
+            case UnionAll():
+                parts = [f"select {self._print_names(relation)} from {self.print_input(i)}" for i in relation.inputs]
+                return " union all ".join(parts)
+            case Distinct():
+                return f"select distinct {self._print_names(relation)} from {self.print_input(relation.input)}"
+            case GroupRows():
+                return self._print_groups(relation)
+            case OrderRows():
+                return self._print_order(relation)
+            case Reach():
+                return self._print_reach(relation)
+
+    def _print_join(self, join: JoinRows) -> str:
+        quote = self.dialect.quote
+        left, right = self.print_input(join.left), self.print_input(join.right)
+        equals = " is not distinct from " if join.is_null_equal else " = "
+        if self.dialect.name == "spark" and join.is_null_equal:
+            equals = " <=> "
+        terms = [f"l.{quote(a)}{equals}r.{quote(b)}" for a, b in join.equal]
+        terms += [f"({self.dialect.print_expression(each)})" for each in join.predicates]
+        on = " and ".join(terms) or "true"
+        own = [f"l.{quote(name)}" for name in join.left.names]
+        if join.kind in (JoinKind.INNER, JoinKind.LEFT):
+            own += [f"r.{quote(name)}" for name in join.right.names if name not in join.left.names]
+        word = _JOIN_WORDS[join.kind]
+        if self.dialect.name == "spark" and join.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            word = f"left {word}"
+        return f"select {self._list(own)} from {left} as l {word} {right} as r on {on}"
+
+    def _print_groups(self, groups: GroupRows) -> str:
+        quote = self.dialect.quote
+        items = [quote(key) for key in groups.keys]
+        items += [f"{self._print_measure(measure)} as {quote(name)}" for name, measure in groups.measures]
+        by = f" group by {', '.join(map(quote, groups.keys))}" if groups.keys else ""
+        if groups.drops_empty and not groups.keys:
+            by = " having count(*) > 0"
+        return f"select {', '.join(items)} from {self.print_input(groups.input)}{by}"
+
+    def _print_measure(self, measure: Measure) -> str:
+        quote = self.dialect.quote
+        match measure:
+            case CountSum(column=None):
+                return "count(*)"
+            case CountSum(column=str() as column):
+                return self.dialect.print_count_sum(quote(column))
+            case AnyOf():
+                return f"any_value({quote(measure.column)})"
+            case Fold():
+                multiplicity = None if measure.multiplicity is None else quote(measure.multiplicity)
+                return self.dialect.print_fold(measure.aggregate, multiplicity)
+            case _:
+                raise AssertionError(measure)
+
+    def _print_order(self, rows: OrderRows) -> str:
+        names = self._print_names(rows)
+        order = ", ".join(map(self.dialect.print_sort_term, rows.order))
+        by = f" order by {order}" if order else ""
+        source = self.print_input(rows.input)
+        if not rows.per:
+            limit = "" if rows.limit is None else f" limit {rows.limit}"
+            offset = f" offset {rows.offset}" if rows.offset else ""
+            return f"select {names} from {source}{by}{limit}{offset}"
+        number = self.dialect.quote(_ROW_NUMBER)
+        groups = ", ".join(map(self.dialect.quote, rows.per))
+        numbered = f"select *, row_number() over (partition by {groups}{by}) as {number} from {source}"
+        last = "" if rows.limit is None else f" and {number} <= {rows.offset + rows.limit}"
+        return f"select {names} from ({numbered}) where {number} > {rows.offset}{last}{by}"
+
+    def _print_reach(self, reach: Reach) -> str:
+        quote = self.dialect.quote
+        return self.dialect.print_reach(
+            ReachText(
+                sources=self.print_input(reach.sources),
+                source=quote(reach.source),
+                edges=self.print_input(reach.edges),
+                near=quote(reach.near),
+                far=quote(reach.far),
+                target=quote(reach.target),
+                low=reach.low,
+                high=reach.high,
+                through=None if reach.through is None else self.print_input(reach.through),
+            )
+        )
+
+    def _print_term(self, term: Term) -> str:
+        match term:
+            case ColumnTerm():
+                return self.dialect.quote(term.name)
+            case NumberTerm():
+                return "null" if term.value is None else f"cast({term.value} as bigint)"
+            case ProductTerm():
+                return " * ".join(f"coalesce({self.dialect.quote(name)}, 1)" for name in term.factors)
+            case ExprTerm():
+                return self.dialect.print_expression(term.expr)
+
+    def _print_names(self, relation: Relation) -> str:
+        return self._list([self.dialect.quote(name) for name in relation.names])
+
+    def _list(self, items: list[str]) -> str:
+        return ", ".join(items) or f"1 as {self.dialect.quote(NO_COLUMN)}"

@@ -1,0 +1,320 @@
+"""A relational tree: what an engine of tables has to compute for a read, without a word of SQL.
+
+Relations have named columns. A variable that is bound to a node or edge has the column `name_id(variable)`, and
+`name_row(variable)` where the position of its row is needed; each property that is read later has `name_property`.
+Nodes are immutable; a relation that two others read is the same object in both, and is computed once.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from omnigraph.query.expr import Aggregate as AggregateExpr
+from omnigraph.query.expr import Expr
+
+# The stored column of a scan that is no property: the position of the row in its table.
+ROW_POSITION = "@row"
+# The number of matches that a row stands for. No variable can have this name, because of the `#`.
+MULTIPLICITY = "#count"
+
+
+def name_id(variable: str) -> str:
+    """Return the name of the column with the id of a variable's node or edge."""
+    return f"{variable}@id"
+
+
+def name_row(variable: str) -> str:
+    """Return the name of the column with the position of a variable's row; null if an optional block left none."""
+    return f"{variable}{ROW_POSITION}"
+
+
+def name_property(variable: str, column: str) -> str:
+    """Return the name of the column with a property of a variable."""
+    return name_id(variable) if column == "id" else f"{variable}.{column}"
+
+
+def name_value(variable: str) -> str:
+    """Return the name of the column of a variable that is bound to a value."""
+    return f"{variable}@value"
+
+
+# --- terms ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTerm:
+    """The value of a column of the relation that is read."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NumberTerm:
+    """An integer; None is null."""
+
+    value: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTerm:
+    """The product of integer columns, in which null counts as 1; an error of the engine if it exceeds 64 bits."""
+
+    factors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExprTerm:
+    """A typed expression over the variables of the relation, whose columns have the names of this module."""
+
+    expr: Expr
+
+
+Term: TypeAlias = ColumnTerm | NumberTerm | ProductTerm | ExprTerm
+
+
+# --- relations -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRows:
+    """The rows of one type's table for which all filters are true; these read `variable` alone."""
+
+    type: str
+    variable: str
+    columns: tuple[tuple[str, str], ...]
+    """Pairs of a stored column, or `ROW_POSITION`, and its name in this relation."""
+    filters: tuple[Expr, ...] = ()
+    is_loop_left_out: bool = False
+    """Whether edges that start and end at one node are left out."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return tuple(name for _, name in self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedRows:
+    """Rows that our own engine has computed before: ranks, positions that a search found, rows of a stage."""
+
+    label: str
+    """Names them within one tree."""
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleRow:
+    """One row without columns: what a pattern starts from."""
+
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The same rows with other columns."""
+
+    input: "Relation"
+    items: tuple[tuple[str, Term], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return tuple(name for name, _ in self.items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """The rows for which every predicate is true, not false and not unknown."""
+
+    input: "Relation"
+    predicates: tuple[Expr, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return self.input.names
+
+
+class JoinKind(Enum):
+    """What a join does with the rows of its left side."""
+
+    INNER = "inner"
+    LEFT = "left"
+    """Rows without a partner stay, with nulls."""
+    SEMI = "semi"
+    """Rows with a partner, each once, without its columns."""
+    ANTI = "anti"
+    """Rows without a partner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRows:
+    """Pairs of rows with equal columns; without columns to compare, all pairs.
+
+    Column names of both sides differ, but for those that are compared under one name, which the result has once.
+    The right side is the one to build a hash table of.
+    """
+
+    kind: JoinKind
+    left: "Relation"
+    right: "Relation"
+    equal: tuple[tuple[str, str], ...]
+    """Pairs of a column of the left side and one of the right side."""
+    is_null_equal: bool = False
+    """Whether null equals null."""
+    predicates: tuple[Expr, ...] = ()
+    """What else has to be true of a pair."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return self.left.names
+        return (*self.left.names, *(name for name in self.right.names if name not in self.left.names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionAll:
+    """The rows of all inputs, which have the same columns."""
+
+    inputs: tuple["Relation", ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return self.inputs[0].names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distinct:
+    """One of all equal rows; null equals null."""
+
+    input: "Relation"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return self.input.names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountSum:
+    """The sum of a column of counts, an integer of 64 bits or an error; without a column, the number of rows."""
+
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf:
+    """The value that a column has in any row of the group: it is the same in all."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """An aggregate of the language; a row counts as often as `multiplicity`, a column, says."""
+
+    aggregate: AggregateExpr
+    multiplicity: str | None = None
+
+
+Measure: TypeAlias = CountSum | AnyOf | Fold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRows:
+    """One row per combination of the key columns, where null equals null; without keys exactly one row."""
+
+    input: "Relation"
+    keys: tuple[str, ...]
+    measures: tuple[tuple[str, Measure], ...]
+    drops_empty: bool = False
+    """Whether there is no row without keys if the input has none."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return (*self.keys, *(name for name, _ in self.measures))
+
+
+@dataclass(frozen=True, slots=True)
+class SortTerm:
+    """A column to sort by; null is smaller than every value."""
+
+    column: str
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRows:
+    """The rows in an order, from `offset` on and at most `limit`; with `per`, so many of each combination of these."""
+
+    input: "Relation"
+    order: tuple[SortTerm, ...]
+    limit: int | None = None
+    offset: int = 0
+    per: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return self.input.names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The pairs of ids that are connected by a shortest walk of `low` to `high` edges; without `high`, of any length.
+
+    The distance of an id to itself is the length of the shortest cycle through it, and 0 if `low` is 0.
+    """
+
+    sources: "Relation"
+    """Has the column `source`; its ids may repeat."""
+    source: str
+    edges: "Relation"
+    """Has the columns `near` and `far`; one edge from `near` to `far`."""
+    near: str
+    far: str
+    target: str
+    """The name of the column with the ids that are reached."""
+    low: int
+    high: int | None
+    through: "Relation | None" = None
+    """The ids, in a column named `near`, that may lie between the two ends; None for all."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return (self.source, self.target)
+
+
+Relation: TypeAlias = (
+    ScanRows
+    | ComputedRows
+    | SingleRow
+    | Project
+    | Select
+    | JoinRows
+    | UnionAll
+    | Distinct
+    | GroupRows
+    | OrderRows
+    | Reach
+)
+
+
+def get_inputs(relation: Relation) -> tuple[Relation, ...]:
+    """Return the relations that a relation reads."""
+    match relation:
+        case ScanRows() | ComputedRows() | SingleRow():
+            return ()
+        case JoinRows():
+            return (relation.left, relation.right)
+        case UnionAll():
+            return relation.inputs
+        case Reach():
+            through = () if relation.through is None else (relation.through,)
+            return (relation.sources, relation.edges, *through)
+        case _:
+            return (relation.input,)
