@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.entity_history import EntityHistory, EntityVersion
     from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
     from omnigraph.ops.history import CommitPage
+    from omnigraph.ops.import_files import FileOptions, InferredSchema, RecordStream, infer_schema, read_files
     from omnigraph.ops.load_call import LoadResult
     from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
     from omnigraph.ops.mutate import MutationResult
@@ -113,7 +114,9 @@ __all__ = [
     "ExportTargetError",
     "Exported",
     "FencedError",
+    "FileOptions",
     "Graph",
+    "InferredSchema",
     "KeyReusedError",
     "Kind",
     "LibraryMissingError",
@@ -141,6 +144,7 @@ __all__ = [
     "QueryTimeoutError",
     "ReadOnlyError",
     "RecordError",
+    "RecordStream",
     "Recovery",
     "RemoteGraph",
     "RepairResult",
@@ -170,7 +174,9 @@ __all__ = [
     "clone_graph",
     "connect",
     "create_graph",
+    "infer_schema",
     "open_graph",
+    "read_files",
     "repair_graph",
     "serve",
     "serve_mcp",
@@ -219,6 +225,7 @@ _EXPORTS_BY_MODULE = {
     "ops.entity_history": ("EntityHistory", "EntityVersion"),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
     "ops.history": ("CommitPage",),
+    "ops.import_files": ("FileOptions", "InferredSchema", "RecordStream", "infer_schema", "read_files"),
     "ops.load_call": ("LoadResult",),
     "ops.merge_result": ("MergeConflictsError", "MergeOutcome", "MergeResult"),
     "ops.mutate": ("MutationResult",),

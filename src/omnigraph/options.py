@@ -182,8 +182,8 @@ class Options:
     """The memory limit of such a query or operation, beside the caches of reads; None: no limit."""
     spill_bytes: int = 16 * 1024**3
     """The disk space for temporary files of a SQL statement that does not fit into its memory."""
-    sql_threads: int | None = None
-    """The number of threads of a SQL statement; None: one per core."""
+    threads: int | None = None
+    """The number of threads of a query over large tables, a SQL statement or a topology; None: one per core."""
     query_text_characters: int = 1024 * 1024
     """The longest text of a query or a file of queries; a server sets a lower limit."""
     follow_links: bool = False

@@ -16,12 +16,13 @@ from omnigraph.engine.operators.chunking import CollectSink, empty_bindings
 from omnigraph.engine.operators.cycle_close import close_cycle
 from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.operators.edge_access import EdgeAccess
-from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, is_closed_by, orient
+from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, get_other_end, is_closed_by, orient
 from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import build_product, join, semi_join
 from omnigraph.engine.operators.join_keys import match_join
 from omnigraph.engine.operators.join_matches import JoinMatches
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
+from omnigraph.engine.operators.reduced_lists import Reductions
 from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
 from omnigraph.engine.output.distinct import merge_equal_rows
@@ -95,7 +96,7 @@ def execute(
     """
     if resolve_count(query.limit, "limit", context.inputs) == 0:
         # No row is returned, so none is looked for; what types can tell is checked already.
-        return build_result(query, _select_variables(plan, empty_bindings(has_multiplicity=True)), context)
+        return build_result(query, _bind_no_rows(plan), context)
     if plan.parts:
         return _execute_parts(query, plan, context, chunk_rows, prefix)
     rows = _solve_source(query, plan, context, chunk_rows, prefix)
@@ -209,6 +210,12 @@ def _select_variables(plan: PhysicalPlan, matches: Bindings) -> Bindings:
     return Bindings(columns, matches.size, check_multiplicity(matches.multiplicity) if plan.has_multiplicity else None)
 
 
+def _bind_no_rows(plan: PhysicalPlan) -> Bindings:
+    """Return no matches, with the variables of the plan and of its parts."""
+    names = {name for part in (plan, *(part for _, part in plan.parts)) for name in part.variables}
+    return _select_variables(replace(plan, variables=tuple(sorted(names))), empty_bindings(has_multiplicity=True))
+
+
 def _limit_chunk_rows(context: ExecutionContext, chunk_rows: int) -> int:
     """Return the number of rows that a step may produce in one batch: fewer with a small budget."""
     return int(min(chunk_rows, max(context.budget.memory_bytes // _BYTES_PER_ROW, _MIN_CHUNK_ROWS)))
@@ -231,6 +238,7 @@ class _Executor:
         self._edge_access: dict[int, EdgeAccess] = {}
         self._walk_access: dict[int, WalkAccess] = {}
         self._derived: dict[tuple[Step, ...], Bindings] = {}
+        self._reductions = Reductions()
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
         self._blocks = BlockSteps(context)
@@ -242,6 +250,7 @@ class _Executor:
         self._edge_access.clear()
         self._walk_access.clear()
         self._derived.clear()
+        self._reductions.clear()
         self.solved_sides.clear()
         self._blocks.close()
         self.last_match = None
@@ -252,6 +261,23 @@ class _Executor:
         sink = CollectSink(self.context.budget, last, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows)
         Pipeline(self, sink, has_multiplicity=has_multiplicity).run(steps, bindings)
         return sink.finalize()
+
+    def reduce_lists(
+        self, step: Expand, bindings: Bindings, closing: Closing | None, *, has_multiplicity: bool
+    ) -> None:
+        """Reduce the lists of a hop, and of the condition after it, to the neighbours that pass, if that pays off."""
+        if step.node.is_free or step.link.is_multi or step.link.walk is not None or not bindings.size:
+            return
+        candidates = self._get_candidates(step.node, has_multiplicity=has_multiplicity)
+
+        def find_passing() -> NDArray[np.bool_]:
+            counts = candidates.count_by_position()
+            return counts.astype(np.bool_, copy=False) if counts.dtype == np.bool_ else counts > 0
+
+        self.get_edge_access(step.link).reduce(bindings.columns[step.source], find_passing, self._reductions)
+        if closing is not None:
+            near = bindings.columns[get_other_end(closing[0], step.node.variable)]
+            closing[1].reduce(near, find_passing, self._reductions)
 
     def find_closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
         """Return the cycle-closing step after a hop if both can run as one, else None."""
@@ -388,15 +414,14 @@ class _Executor:
             self.solved_sides[step.number] = matches
         return matches
 
+    def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
+        return self._blocks.test(step, bindings, self.run_steps)
+
     def _get_candidates(self, node: Node, *, has_multiplicity: bool) -> Candidates:
         candidates = self._candidates.get(id(node))
         if candidates is None:
-
-            def test(step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-                return self._blocks.test(step, bindings, self.run_steps)
-
             candidates = Candidates(
-                node, self.context, test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
+                node, self.context, self._test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
             )
             self._candidates[id(node)] = candidates
         return candidates

@@ -1,4 +1,4 @@
-"""Time and memory budgets. An operation that exceeds its budget raises a typed error before the machine runs out."""
+"""Limit the time, memory and threads of an operation; it raises a typed error before the machine runs out."""
 
 import math
 import threading
@@ -73,9 +73,13 @@ class Budget:
     `subject` and `effect` appear in its errors: the operation that exceeded the budget, and the consequence.
     """
 
-    def __init__(self, clock: Clock, *, seconds: float | None = None, memory_bytes: int | None = None) -> None:
+    def __init__(
+        self, clock: Clock, *, seconds: float | None = None, memory_bytes: int | None = None, threads: int = 1
+    ) -> None:
         self.subject = "query"
         self.effect = ""
+        # The number of threads that work over large arrays may use.
+        self.threads = threads
         self._clock = clock
         self._seconds = seconds
         self._memory = memory_bytes
@@ -107,7 +111,7 @@ class Budget:
 
         Its clock runs only inside `resume`: the time that a caller takes between two batches does not count.
         """
-        rest = Budget(self._clock, seconds=self._seconds, memory_bytes=self._memory)
+        rest = Budget(self._clock, seconds=self._seconds, memory_bytes=self._memory, threads=self.threads)
         rest.subject = self.subject
         rest.effect = self.effect
         rest._cancelled = self._cancelled

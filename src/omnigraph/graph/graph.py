@@ -132,6 +132,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
@@ -140,8 +142,10 @@ class Graph(HistoryMethods, MaintenanceMethods):
         """Run the query named `name`, or the only one in the text, on one state of the graph.
 
         The state is the newest of the branch, with every commit acknowledged before this call, or that of a commit id
-        (`snapshot`) or of an instant (`at`). `seconds` and `memory_bytes` limit the query; the options have the
-        defaults. A `budget` replaces both limits, and lets the caller cancel the query.
+        (`snapshot`) or of an instant (`at`). With `max_staleness`, it may be a state that was the newest so many
+        seconds ago, which spares a request to the store. It contains `min_commit`, if that is given. `seconds` and
+        `memory_bytes` limit the query; the options have the defaults. A `budget` replaces both limits, and lets the
+        caller cancel the query.
 
         The `engine` changes how it runs, not its answer: `memory` is fastest for what fits into memory, `local` spills
         to disk, and `auto` chooses between them.
@@ -161,6 +165,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
             branch=branch,
             snapshot=snapshot,
             at=at,
+            max_staleness=max_staleness,
+            min_commit=min_commit,
             seconds=seconds,
             memory_bytes=memory_bytes,
             engine=parse_choice("engine", QueryEngine, engine),

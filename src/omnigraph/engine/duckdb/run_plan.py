@@ -71,7 +71,7 @@ _MAX_FIRST_ROWS = 10_000_000
 
 def build_local_engine(context: ExecutionContext, options: Options) -> "LocalEngine":
     """Return the local engine for one query."""
-    return LocalEngine(context, SqlLimits(spill_bytes=options.spill_bytes, threads=options.sql_threads))
+    return LocalEngine(context, SqlLimits(spill_bytes=options.spill_bytes, threads=options.threads))
 
 
 @dataclass(slots=True)

@@ -116,6 +116,8 @@ class RemoteReads:
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
@@ -123,6 +125,8 @@ class RemoteReads:
         """Run a query on one state of the graph; see `Graph.query`. All rows are fetched."""
         body = {
             **build_query_body(source, name, params, branch, snapshot, at),
+            "max_staleness": max_staleness,
+            "min_commit": min_commit,
             "seconds": seconds,
             "memory_bytes": memory_bytes,
             **_build_engine(engine),
