@@ -65,6 +65,7 @@ from omnigraph.engine.relational.tree import (
 )
 from omnigraph.query.expr import Compare, Contains, Entity, Expr, Identity, In, MetaColumn, Or, Prop, StartsWith
 from omnigraph.query.expr_tree import walk
+from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.union_types import is_union
 from omnigraph.schema.arrow import ID
 
@@ -326,6 +327,9 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
     through: Relation | None = None
     if link.through:
         through = ScanRows(type=link.near, variable=_STEP_FROM, columns=((ID, _STEP_FROM),), filters=link.through)
+    if link.direction is HopDirection.BOTH and link.low > 0:
+        # A node reaches itself by a cycle of three nodes or more, which a search of pairs does not tell from a way back.
+        raise UnsupportedForm("an undirected hop over several edges")
     if near not in state.relation.names:
         raise UnsupportedForm("a count of nodes that are reached over several edges")
     return Reach(
