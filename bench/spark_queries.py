@@ -1,6 +1,7 @@
-"""Measure queries of the language on Spark, beside the same question in Spark SQL, written by hand over the same tables.
+"""Measure queries of the language on Spark, beside the same questions in Spark SQL, written by hand.
 
-Both read the same snapshot of the same graph through the same DataFrames, in one session, and take turns after a warm-up.
+Both read the same snapshot of the same graph through the same DataFrames, in one session, and take turns after a
+warm-up.
 The edges have a hub: one node with `--hub` of them in both directions, whose key alone is more than a fair partition.
 
 `python bench/spark_queries.py [edges] [--hub N] [--rounds N] [--master M] [--conf NAME=VALUE]` prints the median of the

@@ -82,7 +82,7 @@ def test_all_cases_of_the_corpus_are_answered_as_in_memory(shard: int) -> None:
 
 
 def test_random_worlds_are_read_as_in_memory(tmp_path: Path) -> None:
-    assert compare_worlds(tmp_path, Random(3), worlds=2) >= 2
+    assert compare_worlds(tmp_path, Random(7), worlds=2) >= 3
 
 
 @pytest.mark.soak
@@ -101,7 +101,7 @@ def compare_worlds(path: Path, random: Random, worlds: int) -> int:
     return runs
 
 
-@pytest.mark.parametrize("bounds", ["{1,3}", "{2,4}", "{0,2}", "{1,}"])
+@pytest.mark.parametrize("bounds", ["{1,3}", "{2,4}", "{0,2}", "{1,*}"])
 def test_several_hops_are_searched_by_distance(graph: og.Graph, bounds: str) -> None:
     pairs = "return { $p.name, $q.name } order { $p.name, $q.name }"
     text = f"query q() {{ match {{ $p: Person $p knows{bounds} $q }} {pairs} }}"
@@ -115,7 +115,7 @@ def test_aggregates_are_exact(graph: og.Graph) -> None:
         return {
             $p.age, count(*) as n, count(distinct $r.name) as d, sum($r.score) as s, avg($r.score) as a,
             sum($r.age) as t, avg($r.age) as b, min($r.name) as low, max($r.score) as high, stddev($r.score) as sd,
-            median($r.age) as m, product($r.score) as p, collect($r.name) where { $r.age > 2 } as l
+            median($r.age) as m, product($r.score) as p, collect($r.name where $r.age > 2) as l
         }
         order { $p.age desc }
     }"""
