@@ -185,3 +185,20 @@ def test_mistakes_are_told_without_spark(graph: og.Graph) -> None:
         spark_graph.query("query q() { match { $p: Nobody } return { $p } }")
     with pytest.raises(og.ParameterError):
         spark_graph.query("query q($n: I64) { match { $p: Person $p.age = $n } return { $p } }")
+
+
+def test_the_engine_spark_gives_a_result_of_a_branch_and_a_commit(tmp_path: Path) -> None:
+    graph = people(tmp_path)
+    first = graph.snapshot().commit.id
+    graph.branches.create("work")
+    graph.load([{"type": "Person", "data": {"name": "zed", "age": 9}}], mode="append", branch="work")
+    text = "query q() { match { $p: Person } return { count(*) as n } }"
+
+    assert graph.query(text, engine="spark").rows() == [{"n": 20}]
+    assert graph.query(text, engine="spark", branch="work").rows() == [{"n": 21}]
+    assert graph.query(text, engine="spark", branch="work", snapshot=first).rows() == [{"n": 20}]
+
+
+def test_a_master_belongs_to_spark(graph: og.Graph) -> None:
+    with pytest.raises(og.BadArgumentError, match="does not use Spark"):
+        graph.query("query q() { match { $p: Person } return { $p } }", engine="memory", master="local[2]")

@@ -234,7 +234,7 @@ def _apply_subtrees(state: LoweringState, node: Node) -> None:
 def _count_subtree(state: LoweringState, variable: str, subtree: CountedSubtree) -> None:
     """Count the matches of a subtree, which multiply the rows; test it if their number does not matter."""
     inner = LoweringState(
-        host=state.host, relation=SingleRow(), bound={}, columns={}, is_set=state.is_set, rows=state.rows
+        host=state.host, relation=SingleRow(), bound={}, columns=state.columns, is_set=state.is_set, rows=state.rows
     )
     far = subtree.node.variable
     pairs = _build_pairs(state, subtree.link, variable, far)
@@ -334,7 +334,7 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
     if link.through:
         through = ScanRows(type=link.near, variable=_STEP_FROM, columns=((ID, _STEP_FROM),), filters=link.through)
     if link.direction is HopDirection.BOTH and link.low > 0:
-        # A node reaches itself by a cycle of three nodes or more, which a search of pairs does not tell from a way back.
+        # A node reaches itself by a cycle of three nodes or more: a search of pairs does not know it from a way back.
         raise UnsupportedForm("an undirected hop over several edges")
     if near not in state.relation.names:
         raise UnsupportedForm("a count of nodes that are reached over several edges")
@@ -354,7 +354,7 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
 def _solve_alone(state: LoweringState, steps: tuple[Step, ...], *, is_set: bool) -> Relation:
     """Return the matches of steps that start from nothing."""
     inner = LoweringState(
-        host=state.host, relation=SingleRow(), bound={}, columns=state.columns, is_set=is_set, rows=1.0
+        host=state.host, relation=SingleRow(), bound={}, columns=_collect_columns(steps, ()), is_set=is_set, rows=1.0
     )
     for step in steps:
         _add(inner, step)
