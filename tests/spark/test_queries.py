@@ -17,7 +17,7 @@ from raised_codes import has_code
 from read_queries import random_triple
 from read_seeding import seed
 from reference_reader import NOW
-from spark_queries import UNSUPPORTED, Question, ask_spark, compare_case, compare_engines
+from spark_answers import UNSUPPORTED, Question, ask_spark, compare_case, compare_engines
 from worlds import FAST
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -48,10 +48,10 @@ def corpus() -> list[Case]:
 def people(path: Path) -> og.Graph:
     graph = og.create_graph(str(path / "graph"), SCHEMA)
     names = [f"p{number:02d}" for number in range(20)]
-    nodes = [
+    nodes: list[dict[str, object]] = [
         {"type": "Person", "data": {"name": name, "age": at % 5, "score": at / 3}} for at, name in enumerate(names)
     ]
-    edges = [
+    edges: list[dict[str, object]] = [
         {"edge": "Knows", "from": name, "to": names[(3 * at + step) % 20]}
         for at, name in enumerate(names)
         for step in (1, 2)
