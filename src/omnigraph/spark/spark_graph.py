@@ -133,7 +133,8 @@ class SparkGraph:
         job = QueryJob(
             query=bound,
             plan=session.plans.get_or_plan(bound, snapshot, context),
-            inputs=context.inputs,
+            # A budget belongs to this process: executors have limits of their own.
+            inputs=replace(context.inputs, budget=None),
             view=context.view,
             plan_scan=lambda type_name: plan_scan(session, snapshot, find_type(context.catalog, type_name)),
         )
