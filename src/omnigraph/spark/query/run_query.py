@@ -46,6 +46,7 @@ class SparkRows:
 
     frame: DataFrame
     schema: pa.Schema
+    query_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def run_query(spark: Callable[[], SparkSession], job: QueryJob) -> SparkRows:
         raise SparkUsageError.form_unsupported(error.form) from None
     with surface_errors():
         frame = _execute(spark(), statement)
-    return SparkRows(frame, build_output_schema(job.query, job.view.catalog))
+    return SparkRows(frame, build_output_schema(job.query, job.view.catalog), job.query.name)
 
 
 # --- the statement ---------------------------------------------------------------------------------------
