@@ -231,6 +231,17 @@ class BadArgumentError(OmnigraphError):
         )
 
     @variant
+    def bad_mapping(self, source: str, problems: tuple[str, ...]) -> str:
+        """Report that a mapping of columns does not fit its file, the schema, or its own form."""
+        return f"the mapping of `{source}` does not fit: {'; '.join(problems)}"
+
+    @variant
+    def commit_ambiguous(self, text: str, ids: tuple[str, ...], count: int) -> str:
+        """Report that a short commit id is part of several; `ids` has the newest of them."""
+        rest = "" if count == len(ids) else f" and {count - len(ids):,} more"
+        return f"`{text}` is part of the ids of {count:,} commits; give more of it: {', '.join(ids)}{rest}"
+
+    @variant
     def query_ambiguous(self, source: str, names: tuple[str, ...]) -> str:
         """Report that a source has several queries, and none was named."""
         return f"`{source}` has {len(names)} queries; name one: {', '.join(names)}"

@@ -15,13 +15,15 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.result import Result, Target
-from omnigraph.engine.search.search_arguments import check_search_arguments
+from omnigraph.engine.search.search_arguments import SEARCHES, check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, resolve_budget
+from omnigraph.ops.query_engine import build_prefix_engine, choose_query_engine
 from omnigraph.ops.recent_state import resolve_recent_state
 from omnigraph.ops.session import Session
+from omnigraph.options import QueryEngine
 from omnigraph.policy import Action
 from omnigraph.query.logical_plan import ReadQuery, iter_predicates, iter_stages
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
@@ -44,6 +46,7 @@ class QueryCall:
     seconds: float | None = None
     """The time limit; None for that of the settings."""
     memory_bytes: int | None = None
+    engine: QueryEngine = QueryEngine.AUTO
     max_staleness: float = 0.0
     """The newest state may have been replaced so many seconds ago."""
     min_commit: str | None = None
@@ -65,7 +68,9 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     snapshot = resolve_snapshot(session, call, budget.check)
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
-    frame = execute(bound, plan, context)
+    choice = choose_query_engine(call.engine, plan, context)
+    prefix = build_prefix_engine(choice, context, session.runtime.options)
+    frame = execute(bound, plan, context, prefix=prefix)
     return _build_result(call, snapshot, frame, budget)
 
 
@@ -104,12 +109,13 @@ def begin(
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
-    inputs = QueryInputs(check_params(bound.params, call.params, budget.check), session.runtime.clock.now())
+    params = check_params(bound.params, call.params, budget.check)
+    inputs = QueryInputs(params, session.runtime.clock.now(), budget)
     for stage in iter_stages(bound):
         # Only its checks matter here: a negative LIMIT is reported before anything is read.
         resolve_row_range(stage, inputs)
         # Without parameters, search arguments are literals.
-        if bound.params:
+        if bound.params and not stage.kinds.isdisjoint(SEARCHES):
             check_search_arguments((*stage.results, *iter_predicates(stage.pattern)), inputs)
     context = ExecutionContext(
         view=View(catalog, session.open_tables(snapshot)),

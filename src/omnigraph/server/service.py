@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from omnigraph.config.server import ServerConfig, ServerLimits
+from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.ops.scrub import ScrubReport
@@ -252,6 +253,7 @@ class Service:
             self.runtime.clock,
             seconds=min((limit for limit in (seconds, max_seconds) if limit is not None), default=None),
             memory_bytes=max_bytes if memory_bytes is None else min(memory_bytes, max_bytes),
+            threads=count_threads(self.runtime.options.threads),
         )
         self._budgets.add(budget)
         return budget

@@ -43,6 +43,8 @@ class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    engine: str = "auto"
+    """`auto`, `memory` or `local`: where it runs; the answer is the same."""
 
 
 class ReadBody(QueryBody, kw_only=True):
@@ -360,6 +362,7 @@ class ExplainAnswer(msgspec.Struct, kw_only=True):
     query_name: str
     target: dict[str, str]
     commit_id: str
+    engine: dict[str, Any]
     plan: dict[str, Any]
     output: list[str]
     text: str

@@ -63,13 +63,18 @@ class _JsonResult(Protocol):
 
 @router.get("/graphs/{graph}/indexes", **describe_route(IndexesAnswer))
 async def indexes(
-    request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
+    request: Request,
+    graph: GraphId,
+    branch: BranchName = "main",
+    snapshot: CommitId = None,
+    at: Instant = None,
+    recall: bool = False,
 ) -> Response:
-    """List all declared and existing indexes, with the share of rows that each covers."""
+    """List all declared and existing indexes, with the share of rows that each covers, and on request their recall."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
     records = await service.run(
-        request, partial(handle.indexes, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
+        request, partial(handle.indexes, branch=branch, snapshot=snapshot, at=parse_optional_instant(at), recall=recall)
     )
     return await respond_large_json(
         lambda: {"branch": branch, "indexes": [index.to_json() for index in records]}, service.limits
