@@ -3,14 +3,14 @@
 Prints medians in milliseconds of wall time and CPU time (on a busy machine, trust the latter), ratios, and for
 `nearest` the share of the ten true neighbours that were returned. Ours is measured exact, without an index, and with a
 declared IVF_FLAT index of recall 0.98; LanceDB without an index and with an approximate one at two settings; bare Lance
-over the table and index of ours. `--rows N` and `--rounds N` make the run shorter, `--full` has a million rows, `--hnsw`
-adds a graph index, which takes minutes to build.
+over the table and index of ours. `--rows N` and `--rounds N` make the run shorter, `--full` has a million rows,
+`--hnsw` adds a graph index, which takes minutes to build.
 """
 
 import argparse
 import gc
-import resource
 import importlib.util
+import resource
 import statistics
 import tempfile
 import time
