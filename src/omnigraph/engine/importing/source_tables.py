@@ -269,6 +269,7 @@ def _open_database(path: Path, reader_type: "type[_SqliteReader | _DuckdbReader]
     tables: list[SourceTable] = []
     for table in reader.list_tables():
         columns, primary_key = reader.describe(table)
+        keys = reader.list_foreign_keys(table)
 
         def read(table: str = table, columns: tuple[str, ...] = columns) -> Iterator[Row]:
             return reader.read_rows(table, columns)
@@ -280,7 +281,8 @@ def _open_database(path: Path, reader_type: "type[_SqliteReader | _DuckdbReader]
                 columns=columns,
                 read=read,
                 primary_key=primary_key,
-                foreign_keys=tuple(reader.list_foreign_keys(table)),
+                # In the order of the columns: the first is where an edge starts.
+                foreign_keys=tuple(key for column in columns for key in keys if key.column == column),
             )
         )
     if not tables:
@@ -321,7 +323,7 @@ class _SqliteReader:
         """Return the foreign keys of a table that are one column each."""
         rows = list(self._query(f"pragma foreign_key_list({_quote(table)})"))
         single = [row for row in rows if sum(other[0] == row[0] for other in rows) == 1]
-        return sorted((ForeignKey(column=row[3], table=row[2]) for row in single), key=lambda key: key.column)
+        return [ForeignKey(column=row[3], table=row[2]) for row in single]
 
     def read_rows(self, table: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a table in the order in which it stores them."""
@@ -359,12 +361,11 @@ class _DuckdbReader:
 
     def list_foreign_keys(self, table: str) -> list[ForeignKey]:
         """Return the foreign keys of a table that are one column each."""
-        found = [
+        return [
             ForeignKey(column=names[0], table=other)
             for names, other in self._list_constraints(table, "FOREIGN KEY")
             if len(names) == 1 and other is not None
         ]
-        return sorted(found, key=lambda key: key.column)
 
     def _list_constraints(self, table: str, kind: str) -> list[tuple[list[str], str | None]]:
         statement = (
