@@ -80,7 +80,7 @@ def check_queries(text: str, catalog: Catalog, *, lint: bool = False) -> Outcome
     if not parsed.ok:
         return Outcome(source, Language.QUERY, sort_diagnostics(parsed.diagnostics), parsed.tree)
     bound = bind_file(parsed.tree, catalog)
-    warnings = lint_file(parsed.tree, bound.value, catalog) if bound.ok and lint else ()
+    warnings = lint_file(parsed.tree, bound.value, catalog, source) if bound.ok and lint else ()
     found = sort_diagnostics((*parsed.diagnostics, *bound.diagnostics, *warnings))
     return Outcome(source, Language.QUERY, found, parsed.tree, queries=bound.value)
 

@@ -259,8 +259,9 @@ class _Writer:
         left, right = (start, end) if self.chance(2) else (end, start)
         if left == "$_":
             left, right = right, left
-        if edge.source == edge.target and self.chance(6):
+        if (edge.source == edge.target or end != "$_") and self.chance(6):
             walk = next(self.fresh)
+            clauses += [f"{end}: {there.name}"] if edge.source != edge.target else []
             scope.walks.append(walk)
             return [write_path(self.random, edge, _edge_name(edge), walk, (left, right), there), *clauses]
         text = self.edge_text(scope, edge)

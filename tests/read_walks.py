@@ -9,7 +9,7 @@ _NUMBERS = ("i", "n", "c", "f", "g")
 
 
 def write_path(chance: Random, edge: TypeSpec, name: str, walk: str, ends: tuple[str, str], node: TypeSpec) -> str:
-    """A path over edges between nodes of one type; its weights are never null or negative."""
+    """A path over edges of one type; its weights are never null or negative."""
     kind = chance.choice(("path", "shortest", "all_shortest", "cheapest"))
     low = chance.choice((0, 1, 1, 2)) if kind != "cheapest" else chance.choice((0, 1))
     high = str(low + chance.choice((0, 1, 2)) or 1)
@@ -17,6 +17,10 @@ def write_path(chance: Random, edge: TypeSpec, name: str, walk: str, ends: tuple
         high = "*"
     bounds = f"{{{low},{high}}}"
     written = f"<{name}>{bounds}" if chance.random() < 0.4 else f"{name}{bounds}"
+    if edge.source != edge.target:
+        # Over several edges such an edge is followed to and fro; an odd number of them leads to the other type.
+        written = name if chance.random() < 0.3 else f"<{name}>{{{min(low, 1)},{chance.choice((2, 3, 4))}}}"
+        node = TypeSpec(node.name, {}, None)
     weight = f" by {{ {_write_weight(chance, edge)} }}" if kind == "cheapest" else ""
     return f"{kind} {walk} = {ends[0]} {written} {ends[1]}{write_conditions(chance, edge, node)}{weight}"
 

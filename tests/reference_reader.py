@@ -64,9 +64,9 @@ from reference_entities import choose, evaluate_chosen, reads_chosen
 from reference_scalars import CalculationError, compute
 from reference_search import cosine_distance, fuses, relevances, text_matches
 from reference_stages import best_of_each, fold, start_rows, windows_of
-from reference_unions import follows_members, is_within, union_records
+from reference_unions import find_end_keys, follows_members, is_within, union_records
 from reference_values import evaluate
-from reference_walks import Walk, Way, find_way, is_walk, list_walks, read_walk, show_walk
+from reference_walks import Walk, Way, find_way, is_walk, list_parts, list_walks, read_walk, show_walk
 
 T = TypeVar("T")
 Record: TypeAlias = Mapping[str, Any]
@@ -272,7 +272,7 @@ class _Reader:
         return holds
 
     def _way(self, hop: Hop) -> Way:
-        nodes, edges = self.graph.nodes.get(hop.edge.source, ()), self.graph.edges.get(hop.edge.name, ())
+        nodes, edges = list_parts(hop, self.graph.nodes, self.graph.edges)
         if hop.derived is not None:
             found = self.matches(hop.derived.pattern, {})
             pairs = {_ids(match, hop.derived.source, hop.derived.target) for match in found}
@@ -295,7 +295,7 @@ class _Reader:
         hop = next(hop for hop in pattern.hops if hop.walk is not None and hop.walk.variable == name)
         if id(hop) not in self.walks:
             weight = None if hop.walk is None else hop.walk.weight
-            nodes = self.graph.nodes.get(hop.edge.source, ())
+            nodes, _ = list_parts(hop, self.graph.nodes, self.graph.edges)
             self.walks[id(hop)] = list_walks(
                 hop,
                 self._way(hop),
@@ -303,7 +303,10 @@ class _Reader:
                 lambda edge: 0 if weight is None else self.value(weight, {ROW: edge}),
                 self._count_try,
             )
-        return self.walks[id(hop)].get(_ids(match, hop.source, hop.target), [])
+        source, target = _ids(match, hop.source, hop.target)
+        if hop.members:
+            source, target = (f"{id_}\0{type_}" for type_, id_ in find_end_keys(hop, match))
+        return self.walks[id(hop)].get((source, target), [])
 
     def _count_try(self) -> None:
         self.tries_left -= 1

@@ -91,7 +91,6 @@ ARITHMETIC: dict[F, Callable[..., Any]] = {
     F.DIV: _quotient,
     F.NEGATE: lambda a: -a,
     F.ABS: abs,
-    F.SIGN: lambda a: (a > 0) - (a < 0),
     F.FLOOR: lambda a: a if isinstance(a, int) else float(math.floor(a)),
     F.CEIL: lambda a: a if isinstance(a, int) else float(math.ceil(a)),
     F.ROUND: _round,
@@ -197,6 +196,7 @@ def _to_datetime(value: Any) -> datetime | None:
 
 
 FUNCTIONS: dict[F, Callable[..., Any]] = {
+    F.SIGN: lambda a: (a > 0) - (a < 0),
     F.CONCATENATE: lambda a, b: a + b,
     F.LIST: lambda *items: list(items),
     F.ELEMENT: _element,

@@ -49,10 +49,10 @@ def follows_members(
     """Whether a match has what a hop of several members asks for."""
     edge_variable = hop.edge_variable
     if edge_variable is not None:
-        return lambda match: _lies_between(hop, match[edge_variable], *_keys(hop, match))
+        return lambda match: _lies_between(hop, match[edge_variable], *find_end_keys(hop, match))
     steps = _steps(hop, edges)
     if not hop.is_multi:
-        return lambda match: _keys(hop, match)[1] in steps.get(_keys(hop, match)[0], ())
+        return lambda match: find_end_keys(hop, match)[1] in steps.get(find_end_keys(hop, match)[0], ())
     distances: dict[Key, Mapping[Key, int]] = {}
     for start in steps:
         found = dict(reach(steps, start))
@@ -61,13 +61,14 @@ def follows_members(
         distances[start] = found
 
     def holds(match: Mapping[str, Any]) -> bool:
-        source, target = _keys(hop, match)
+        source, target = find_end_keys(hop, match)
         return is_within(hop, distances.get(source, {}).get(target, 0), is_same=source == target)
 
     return holds
 
 
-def _keys(hop: Hop, match: Mapping[str, Any]) -> tuple[Key, Key]:
+def find_end_keys(hop: Hop, match: Mapping[str, Any]) -> tuple[Key, Key]:
+    """The type and id of both ends of a hop of several members."""
     assert hop.ends is not None
     source, target = match[hop.source], match[hop.target]
     return (

@@ -25,17 +25,40 @@ class Walk:
 
 @dataclass(frozen=True)
 class Way:
-    """The edges and inner nodes that a hop may use."""
+    """The edges and inner nodes that a hop may use, nodes by their keys."""
 
     edges: Sequence[Record]
     inner: frozenset[str]
+
+
+def key_of(record: Record) -> str:
+    """What tells a node or edge apart: its id, and its type if there are several; ordered by id first."""
+    return f"{record['@id']}\0{record['@type']}" if "@type" in record else str(record["@id"])
+
+
+def list_parts(
+    hop: Hop, nodes: Mapping[str, Sequence[Record]], edges: Mapping[str, Sequence[Record]]
+) -> tuple[list[Record], list[Record]]:
+    """The nodes and edges of a hop; of several types, with their types, and edges with the keys of their ends."""
+    if not hop.members:
+        return list(nodes.get(hop.edge.source, ())), list(edges.get(hop.edge.name, ()))
+    types = {end for member in hop.members for end in (member.edge.source, member.edge.target)}
+    is_undirected = hop.direction is HopDirection.BOTH
+    ways = {(member.edge, HopDirection.OUT if is_undirected else member.direction) for member in hop.members}
+    found: list[Record] = []
+    for edge, direction in ways:
+        for record in edges.get(edge.name, ()):
+            ends = (f"{record['@src']}\0{edge.source}", f"{record['@dst']}\0{edge.target}")
+            source, target = ends[::-1] if direction is HopDirection.IN else ends
+            found.append({**record, "@type": edge.name, "@src": source, "@dst": target})
+    return [{**record, "@type": type_} for type_ in types for record in nodes.get(type_, ())], found
 
 
 def find_way(hop: Hop, nodes: Sequence[Record], edges: Sequence[Record], is_true: Truth) -> Way:
     """What is left of the edges and of the nodes that may be inside of a walk."""
     return Way(
         [edge for edge in edges if all(is_true(expr, {ROW: edge}) is True for expr in hop.along)],
-        frozenset(node["@id"] for node in nodes if all(is_true(expr, {ROW: node}) is True for expr in hop.through)),
+        frozenset(key_of(node) for node in nodes if all(is_true(expr, {ROW: node}) is True for expr in hop.through)),
     )
 
 
@@ -46,11 +69,11 @@ def list_walks(
     weigh: Callable[[Record], float | int],
     on_walk: Callable[[], None],
 ) -> dict[tuple[str, str], list[Walk]]:
-    """The walks that a path is bound to, by the ids of its ends; `on_walk` is called for each that is tried."""
+    """The walks that a path is bound to, by the keys of its ends; `on_walk` is called for each that is tried."""
     walk = hop.walk
     assert walk is not None
-    by_node = {node["@id"]: node for node in nodes}
-    by_edge = {edge["@id"]: edge for edge in way.edges}
+    by_node = {key_of(node): node for node in nodes}
+    by_edge = {key_of(edge): edge for edge in way.edges}
     model = [_to_model(edge, hop.direction, weigh) for edge in way.edges]
     # The shortest and cheapest walks visit no node twice but the start, so that they have no more edges than nodes.
     longest = len(by_node) if walk.kind.value != "path" or hop.high is None else hop.high
@@ -80,7 +103,7 @@ def list_walks(
 def _to_model(edge: Record, direction: HopDirection, weigh: Callable[[Record], float | int]) -> ModelEdge:
     ends = (edge["@src"], edge["@dst"])
     source, target = ends[::-1] if direction is HopDirection.IN else ends
-    return ModelEdge(edge["@id"], source, target, weigh(edge))
+    return ModelEdge(key_of(edge), source, target, weigh(edge))
 
 
 def read_walk(walk: Walk | None, expr: FieldRef) -> Any:

@@ -280,6 +280,9 @@ def _import_module(module: str) -> ModuleType:
 
 
 register_extension(Extension.ENGINE_CHOICE, lambda: import_module(f"{__name__}.spark.load.engine_choice").choose_engine)
+register_extension(
+    Extension.LOCAL_ENGINE, lambda: import_module(f"{__name__}.engine.duckdb.run_plan").build_local_engine
+)
 register_extension(Extension.SPARK, lambda: import_module(f"{__name__}.spark.spark_engine").PySparkEngine())
 register_extension(Extension.MCP_RESPONSE, lambda: import_module(f"{__name__}.server.mcp.http_transport").McpResponse)
 

@@ -224,8 +224,11 @@ class BadArgumentError(OmnigraphError):
 
     @variant
     def target_ambiguous(self) -> str:
-        """Report that a query names both a commit and an instant to read."""
-        return "a query reads one state: give either a snapshot or a time, not both"
+        """Report that a query names two states: a commit, an instant, or how old the newest state may be."""
+        return (
+            "a query reads one state: give either a snapshot or a time, or `max_staleness` and `min_commit` for the"
+            " newest state"
+        )
 
     @variant
     def bad_mapping(self, source: str, problems: tuple[str, ...]) -> str:

@@ -150,6 +150,7 @@ def test_parts_of_one_length_are_searched_together(graph: og.Graph) -> None:
     [
         "match { $a: A  $b: B } return { $a.g, count($b) as n } limit 0",
         "match { $a: A  $b: B } return { sum($a.x) as n } limit 0 offset 3",
+        "match { $a: A  $b: B } return { count(distinct $a.x) as n, min($b.y) as m } limit 0",
         "match { $a: A } return { $a.key, row_number() over { order { $a.x } } as n } limit 0",
         "match { $a: A } with { $a, $a.x as v } order { v } match { $b: B  $b.y = $v } return { $v } limit 0",
         "match { $a: A  let $n = count { $b: B  $b.g = $a.g } } return { $n } order { $n } limit 0",

@@ -65,6 +65,34 @@ def test_a_bound_that_cut_off_is_noted(chain: og.Graph, hop: str, count: int, no
     assert (result.rows(), list(result.notes)) == ([{"n": count}], [note + ending for note in notes])
 
 
+@pytest.mark.parametrize("kind", ["path", "shortest", "all_shortest", "cheapest"])
+@pytest.mark.parametrize(
+    "hop, count, notes",
+    [
+        ("knows{1,2}", 2, ["Knows{1,2}"]),
+        ("knows{1,4}", 4, []),
+        ("<worksAt>{1,2}", 5, []),
+        ("(knows|worksAt){0,2} $b $b: Person", 3, ["*{0,2}"]),
+        # Between given ends, only a pair without a walk was cut off.
+        ('knows{1,3} $b $b: Person { name: "p2" }', 1, []),
+        ('knows{1,3} $b $b: Person { name: "p4" }', 0, ["Knows{1,3}"]),
+        ('knows{0,2} $a $c: Person { name: "p2" } $c knows{1,2} $b', 2, []),
+    ],
+)
+def test_a_bound_that_cut_off_walks_is_noted(
+    chain: og.Graph, kind: str, hop: str, count: int, notes: list[str]
+) -> None:
+    weight = " by { 1 }" if kind == "cheapest" else ""
+    hop, _, rest = hop.partition(" $")
+    end, _, rest = f"${rest}".partition(" ") if rest else ("$b", "", "")
+    match = f'$a: Person {{ name: "p0" }} {kind} $w = $a {hop} {end}{weight} {rest}'
+
+    result = chain.query(f"match {{ {match} }} return {{ count($w) as n }}")
+
+    ending = " stopped at its upper bound: more nodes are reachable over more edges"
+    assert (result.rows(), list(result.notes)) == ([{"n": count}], [note + ending for note in notes])
+
+
 def test_a_note_is_part_of_the_document_only_if_there_is_one(chain: og.Graph) -> None:
     with_note, without = (chain.query(CHAIN % hop).to_json() for hop in ("knows{1,2}", "knows{1,*}"))
 

@@ -15,7 +15,7 @@ SET_AGE_AND_MAIL = "query up($n: String) { update Person set { age: 3, mail: nul
 
 def linted(text: str) -> tuple[Diagnostic, ...]:
     tree = parsed(text)
-    return lint_file(tree, bind_file(tree, CATALOG).require(Source(text)), CATALOG)
+    return lint_file(tree, bind_file(tree, CATALOG).require(Source(text)), CATALOG, Source(text))
 
 
 def found(text: str) -> list[tuple[str, str]]:
@@ -193,8 +193,8 @@ def test_warnings_stand_in_source_order() -> None:
 
 
 def test_what_the_text_shows_is_said_of_a_query_that_does_not_bind() -> None:
-    tree = parsed("query b() { delete Persn where mail = null }")
+    text = "query b() { delete Persn where mail = null }"
 
-    warnings = lint_file(tree, (), CATALOG)
+    warnings = lint_file(parsed(text), (), CATALOG, Source(text))
 
     assert [warning.code for warning in warnings] == ["L202", "L205"]

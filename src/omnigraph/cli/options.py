@@ -55,6 +55,14 @@ engine_option = click.option(
     help="Run in this process (local) or on Spark; the result is the same.",
 )
 
+query_engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", "memory", "local"]),
+    default="auto",
+    show_default=True,
+    help="Run in memory, or on all cores with what does not fit on disk (local); the answer is the same.",
+)
+
 master_option = click.option(
     "--master",
     metavar="URL",

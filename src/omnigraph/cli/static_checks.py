@@ -90,7 +90,7 @@ def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
             and not (diagnostic.code in _BINDING_CODES and _is_within(diagnostic.span, unclear))
         ]
     elif parsed.ok and bound.ok:
-        diagnostics += lint_file(parsed.tree, bound.value, catalog)
+        diagnostics += lint_file(parsed.tree, bound.value, catalog, source)
     return FileReport(
         source=source, language=Language.QUERY, diagnostics=sort_diagnostics([*parsed.diagnostics, *diagnostics])
     )

@@ -1,10 +1,12 @@
-"""Calculate with columns of numbers: exact 64-bit integers, finite floats.
+"""Calculate with columns of numbers: exact 64-bit integers, finite floats. A column of one value holds for all rows.
 
 An integer result that does not fit into 64 bits is null, and its row is reported as an overflow. A float that is not
 finite is null; so is a division by zero.
 """
 
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,21 +66,21 @@ def read_floats(column: pa.Array) -> Numbers:
 def calculate_integers(function: ScalarFunction, left: Numbers, right: Numbers) -> Numbers:
     """Return `left function right` in I64."""
     valid = left.valid & right.valid
-    a, b = left.values, right.values
+    a, b = _pair_values(left, right)
     overflow: Mask | None
     match function:
         case ScalarFunction.ADD:
             result = a + b
-            overflow = ((a ^ result) & (b ^ result)) < 0
+            overflow = None if _is_small(operator.add, a, b) else ((a ^ result) & (b ^ result)) < 0
         case ScalarFunction.SUBTRACT:
             result = a - b
-            overflow = ((a ^ b) & (a ^ result)) < 0
+            overflow = None if _is_small(operator.sub, a, b) else ((a ^ b) & (a ^ result)) < 0
         case ScalarFunction.MULTIPLY:
             result = a * b
-            # The bounds of the factors nearly always tell that nothing overflows, at a fraction of the cost.
-            overflow = None if _is_product_small(a, b) else _find_product_overflow(a, b, result)
-        case ScalarFunction.MODULO if len(b) and b.min() > 0:
-            return _settle(np.fmod(a, b), valid, None, left, right)
+            overflow = None if _is_small(operator.mul, a, b) else _find_product_overflow(a, b, result)
+        case ScalarFunction.MODULO if valid.size and b.min() > 0:
+            # Without a sign both are the same, and this one takes two thirds of the time.
+            return _settle(np.remainder(a, b) if a.min() >= 0 else np.fmod(a, b), valid, None, left, right)
         case ScalarFunction.MODULO | ScalarFunction.DIV:
             valid = valid & (b != 0)
             # Any divisor will do for rows that are null anyway; -1 is exact by negation, which can overflow.
@@ -92,6 +94,14 @@ def calculate_integers(function: ScalarFunction, left: Numbers, right: Numbers) 
         case _:
             raise AssertionError(f"{function} is no operator of two integers")
     return _settle(result, valid, overflow, left, right)
+
+
+def _pair_values(left: Numbers, right: Numbers) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the values of both; a single one beside a column as a scalar, with which numpy is up to 1.5x as fast."""
+    a, b = left.values, right.values
+    if len(a) == len(b):
+        return a, b
+    return a[0] if len(a) == 1 else a, b[0] if len(b) == 1 else b
 
 
 def negate_integers(operand: Numbers) -> Numbers:
@@ -127,7 +137,7 @@ _FLOAT_FUNCTIONS: dict[ScalarFunction, Callable[[Floats], Floats]] = {
 def calculate_floats(function: ScalarFunction, left: Numbers, right: Numbers) -> Numbers:
     """Return `left function right` in F64, null where it is not finite."""
     with np.errstate(all="ignore"):
-        result = _FLOAT_OPERATORS[function](left.values, right.values)
+        result = _FLOAT_OPERATORS[function](*_pair_values(left, right))
     return Numbers(result, left.valid & right.valid & np.isfinite(result))
 
 
@@ -158,11 +168,10 @@ def round_integers(operand: Numbers, digits: Numbers) -> Numbers:
     exponents = np.clip(-digits.values, 0, 19)
     valid = operand.valid & digits.valid
     if not exponents.any():
-        return _settle(operand.values, valid, None, operand, digits)
+        return _settle(np.broadcast_to(operand.values, valid.shape), valid, None, operand, digits)
     # Exact in Python's integers: 10^19 and a rounded value may not fit into 64 bits.
-    exact = [
-        _round_exactly(int(value), 10 ** int(power)) for value, power in zip(operand.values, exponents, strict=True)
-    ]
+    pairs = zip(*np.broadcast_arrays(operand.values, exponents), strict=True)
+    exact = [_round_exactly(int(value), 10 ** int(power)) for value, power in pairs]
     fits = np.array([-(2**63) <= value < 2**63 for value in exact], np.bool_)
     result = np.array([value if ok else 0 for value, ok in zip(exact, fits, strict=True)], np.int64)
     return _settle(result, valid, ~fits, operand, digits)
@@ -173,12 +182,15 @@ def _round_exactly(value: int, unit: int) -> int:
     return magnitude if value >= 0 else -magnitude
 
 
-def _is_product_small(a: Ints, b: Ints) -> bool:
-    """Return whether no product of a value of `a` and one of `b` can leave 64 bits."""
-    if not len(a):
+def _is_small(operate: Callable[[int, int], int], a: Ints, b: Ints) -> bool:
+    """Return whether no result for a value of `a` and one of `b` can leave 64 bits.
+
+    The bounds of the operands nearly always tell, at a fraction of what a look at all results costs.
+    """
+    if not np.size(a) or not np.size(b):
         return True
-    products = [int(first) * int(second) for first in (a.min(), a.max()) for second in (b.min(), b.max())]
-    return min(products) >= -(2**63) and max(products) < 2**63
+    results = [operate(int(first), int(second)) for first in (a.min(), a.max()) for second in (b.min(), b.max())]
+    return min(results) >= -(2**63) and max(results) < 2**63
 
 
 def _find_product_overflow(a: Ints, b: Ints, product: Ints) -> Mask:
@@ -201,4 +213,4 @@ def _settle(values: NDArray[Any], valid: Mask, overflow: Mask | None, *operands:
             valid = valid & ~own
     if not masks:
         return Numbers(values, valid)
-    return Numbers(values, valid, np.logical_or.reduce(masks))
+    return Numbers(values, valid, reduce(np.logical_or, masks))

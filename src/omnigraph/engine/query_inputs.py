@@ -1,10 +1,11 @@
 """The inputs of a query besides its tables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
+from omnigraph.engine.query_budget import Budget
 from omnigraph.query.expr import Const, Now, ParamRef, RecordsParam
 from omnigraph.query.mutation_plan import StoredValue
 from omnigraph.query.params import ParamValue
@@ -14,10 +15,14 @@ from omnigraph.schema.catalog import Value
 
 @dataclass(frozen=True, slots=True)
 class QueryInputs:
-    """The inputs of a query besides its tables: the values of its parameters, and the instant of `now()`."""
+    """The inputs of a query besides its tables: the values of its parameters, and the instant of `now()`.
+
+    `budget` limits what its calculations may build; None for no limit.
+    """
 
     params: Mapping[str, ParamValue]
     now: datetime
+    budget: Budget | None = field(default=None, repr=False, compare=False)
 
     def resolve(self, expr: StoredValue) -> Value:
         """Return the value of a literal, a parameter or `now()`."""

@@ -68,6 +68,8 @@ def evaluate_computed(
     operands = [evaluate(argument, log) for argument in expr.arguments]
     is_single = all(isinstance(operand, pa.Scalar) for operand in operands)
     size = 1 if is_single else next(len(operand) for operand in operands if not isinstance(operand, pa.Scalar))
+    if inputs.budget is not None:
+        text_functions.check_text_size(expr.function, operands, size, inputs.budget)
     result = _apply(expr, operands, size, log)
     return result[0] if is_single else result
 
@@ -128,7 +130,8 @@ def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: Overflow
     function = expr.function
     type_ = to_stored_type(expr.type)
     if function in _ARITHMETIC:
-        columns = [_to_column(operand, size) for operand in operands]
+        # A value that is the same in all rows stays one: repeating it took as long as all else for 1,000,000 rows.
+        columns = [_to_column(operand, 1 if isinstance(operand, pa.Scalar) else size) for operand in operands]
         numbers = _calculate(function, expr, columns)
         if log is not None:
             log.add(numbers.overflow, expr.text)
@@ -188,7 +191,7 @@ def _calculate(function: ScalarFunction, expr: Computed, columns: list[pa.Array]
         operand = read_floats(columns[0])
         return Numbers(np.where(operand.valid, np.sign(operand.values), 0).astype(np.int64), operand.valid)
     if function is _F.ROUND:
-        digits = read_integers(columns[1]) if len(columns) > 1 else _repeat_zero(len(columns[0]))
+        digits = read_integers(columns[1]) if len(columns) > 1 else _NO_DIGITS
         if expr.type is Scalar.I64:
             return arithmetic.round_integers(read_integers(columns[0]), digits)
         return arithmetic.round_floats(read_floats(columns[0]), digits)
@@ -209,8 +212,7 @@ def _calculate(function: ScalarFunction, expr: Computed, columns: list[pa.Array]
             return arithmetic.calculate_integers(function, *integers)
 
 
-def _repeat_zero(size: int) -> Numbers:
-    return Numbers(np.zeros(size, np.int64), np.ones(size, np.bool_))
+_NO_DIGITS = Numbers(np.zeros(1, np.int64), np.ones(1, np.bool_))
 
 
 def _truncate(_expr: Computed, columns: list[pa.Array]) -> pa.Array:

@@ -1,19 +1,24 @@
 """Apply text functions to columns. Positions count code points, from 0."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.query_budget import Budget, QueryMemoryError
 from omnigraph.errors import QueryError
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.regex import compile_pattern, find_pattern_problem
+from omnigraph.storage.columnar_sets import concat_chunks
 
 # A function gets each argument as a column, or as a scalar if it is the same in all rows; the first is a column.
 Argument: TypeAlias = pa.Array | pa.Scalar
-# Beyond the end of every text; Arrow's kernels take positions of 64 bits, and the sum of two may exceed them.
-_MAX_POSITION = 2**40
+Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
+
+# Arrow's offsets of texts have 32 bits.
+MAX_COLUMN_BYTES = (1 << 31) - 1
+_MAX_BYTES_PER_CHARACTER = 4
 
 
 def apply_text_function(function: ScalarFunction, text: pa.Array, *arguments: Argument) -> pa.Array:
@@ -30,6 +35,67 @@ def apply_text_function(function: ScalarFunction, text: pa.Array, *arguments: Ar
         return vectorised(text, *fixed)
     # Arrow's kernels take one pattern or position for all rows; one per row is rare and handled in Python.
     return _map_rows(_SINGLE[function], _RESULTS.get(function, pa.string()), text, *arguments)
+
+
+def check_text_size(function: ScalarFunction, operands: Sequence[Operand], size: int, budget: Budget) -> None:
+    """Check that the texts which a function builds in `size` rows fit into memory, before it builds them.
+
+    Raises:
+        QueryMemoryError: They would exceed the budget, or what one column can hold.
+    """
+    measure = _MEASURES.get(function)
+    if measure is None:
+        return
+    nbytes = measure(size, *operands)
+    name = "+" if function is ScalarFunction.CONCATENATE else function.value
+    what = f"building texts with `{name}`"
+    budget.check_size(nbytes, what)
+    if nbytes > MAX_COLUMN_BYTES:
+        raise QueryMemoryError(what, nbytes, MAX_COLUMN_BYTES)
+
+
+def _measure(size: int, operand: Operand) -> int:
+    """Return the size of a text in all rows, in bytes."""
+    total = pc.sum(pc.binary_length(operand)).as_py() or 0
+    return int(total) * (size if isinstance(operand, pa.Scalar) else 1)
+
+
+def _measure_concatenated(size: int, left: Operand, right: Operand) -> int:
+    return _measure(size, left) + _measure(size, right)
+
+
+def _measure_replaced(size: int, text: Operand, part: Operand, by: Operand) -> int:
+    if not isinstance(part, pa.Scalar) or not isinstance(by, pa.Scalar):
+        return _measure_replaced_rows(text, part, by)
+    looked_for, replacement = part.as_py(), by.as_py()
+    if not looked_for or replacement is None:
+        return _measure(size, text)
+    growth = len(replacement.encode()) - len(looked_for.encode())
+    count = int(pc.sum(pc.count_substring(text, pattern=looked_for)).as_py() or 0) if growth > 0 else 0
+    return _measure(size, text) + max(growth, 0) * count * (size if isinstance(text, pa.Scalar) else 1)
+
+
+def _measure_replaced_rows(*operands: Operand) -> int:
+    """Return an upper limit of the size of texts in which every row has its own parts replaced."""
+    size = max(len(operand) for operand in operands if not isinstance(operand, pa.Scalar))
+    columns = ([each.as_py()] * size if isinstance(each, pa.Scalar) else each.to_pylist() for each in operands)
+    rows = (row for row in zip(*columns, strict=True) if None not in row)
+    return sum(len(text) + text.count(part) * len(by) for text, part, by in rows) * _MAX_BYTES_PER_CHARACTER
+
+
+def _measure_joined(size: int, lists: Operand, separator: Operand) -> int:
+    column = concat_chunks(pa.repeat(lists, 1) if isinstance(lists, pa.Scalar) else lists)
+    longest = pc.max(pc.binary_length(separator)).as_py() or 0
+    elements = pc.list_flatten(column)
+    return (_measure(1, elements) + len(elements) * longest) * (size if isinstance(lists, pa.Scalar) else 1)
+
+
+# Other functions build at most a few times what they read; these can build any size.
+_MEASURES: dict[ScalarFunction, Callable[..., int]] = {
+    ScalarFunction.CONCATENATE: _measure_concatenated,
+    ScalarFunction.REPLACE: _measure_replaced,
+    ScalarFunction.JOIN: _measure_joined,
+}
 
 
 def concatenate(left: Argument, right: Argument) -> pa.Array:
@@ -61,10 +127,11 @@ def _substring(text: pa.Array, start: int, length: int | None = None) -> pa.Arra
 
 def _clip_range(start: int, length: int | None) -> tuple[int, int | None]:
     """Return the range from `start`; what lies before the text is cut off, a negative length is none."""
-    begin = min(max(start, 0), _MAX_POSITION)
+    # Arrow counts with 64 bits; no text is longer than a column.
+    begin = min(max(start, 0), MAX_COLUMN_BYTES)
     if length is None:
         return begin, None
-    return begin, min(max(start + max(length, 0), 0), _MAX_POSITION)
+    return begin, min(max(start + max(length, 0), 0), MAX_COLUMN_BYTES)
 
 
 def _substring_in_text(text: str, start: int, length: int | None = None) -> str:

@@ -58,6 +58,7 @@ SCHEMA_CODES = _build_errors(
     S022="a known annotation in a place where it means nothing",
     S023="an annotation or constraint given twice",
     S024="`@rename_from` that names a type or property which still exists, or that two claim",
+    S025="`@metric`, `@language` or options of `@index` that don't fit their property",
 )
 
 QUERY_CODES = _build_errors(
@@ -132,6 +133,7 @@ LINT_CODES = _build_warnings(
     L205="a comparison with `null`, which is never true",
     L206="an insert that leaves a default to be filled in, where a row with the key may exist",
     L207="a `-` that looks like the sign of a second column and subtracts",
+    L208="a `//` that looks like a division and starts a comment",
 )
 
 CODES: dict[str, DiagnosticCode] = {**SCHEMA_CODES, **QUERY_CODES, **MIGRATION_CODES, **LINT_CODES}

@@ -253,11 +253,11 @@ class _Mutation:
         schema_id = snapshot.manifest.schema.id
         query = session.prepared.get_or_bind(self.chosen, call.source, call.name, schema_id, catalog)
         assert isinstance(query, MutationQuery)  # noqa: S101 - the tree is a mutation
-        inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), self.now)
+        budget = session.watch or Budget(session.runtime.clock)
+        inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), self.now, budget)
         check_search_arguments(_list_searches(query), inputs)
         check_if_commit(call.if_commit, session.log.iter_history(head))
         pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
-        budget = session.watch or Budget(session.runtime.clock)
         answerer = MatchAnswerer(session, head, catalog, inputs, budget, build_write)
         with budget.scope():
             run = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled, answerer.answer)

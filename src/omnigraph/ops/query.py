@@ -1,6 +1,6 @@
 """Run a read query on one snapshot, within a time and memory budget."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -15,12 +15,15 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.result import Result, Target
-from omnigraph.engine.search.search_arguments import check_search_arguments
+from omnigraph.engine.search.search_arguments import SEARCHES, check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, resolve_budget
+from omnigraph.ops.query_engine import build_prefix_engine, choose_query_engine
+from omnigraph.ops.recent_state import resolve_recent_state
 from omnigraph.ops.session import Session
+from omnigraph.options import QueryEngine
 from omnigraph.policy import Action
 from omnigraph.query.logical_plan import ReadQuery, iter_predicates, iter_stages
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
@@ -43,6 +46,11 @@ class QueryCall:
     seconds: float | None = None
     """The time limit; None for that of the settings."""
     memory_bytes: int | None = None
+    engine: QueryEngine = QueryEngine.AUTO
+    max_staleness: float = 0.0
+    """The newest state may have been replaced so many seconds ago."""
+    min_commit: str | None = None
+    """A commit that the state contains."""
 
 
 def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
@@ -56,20 +64,27 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
         BranchMissingError, CommitMissingError: There is no such state.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
     """
-    snapshot = resolve_snapshot(session, call)
     budget = budget or start_budget(session, call)
+    snapshot = resolve_snapshot(session, call, budget.check)
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
-    frame = execute(bound, plan, context)
+    choice = choose_query_engine(call.engine, plan, context)
+    prefix = build_prefix_engine(choice, context, session.runtime.options)
+    frame = execute(bound, plan, context, prefix=prefix)
     return _build_result(call, snapshot, frame, budget)
 
 
-def resolve_snapshot(session: Session, call: QueryCall) -> Snapshot:
+def resolve_snapshot(session: Session, call: QueryCall, check: Callable[[], None] = lambda: None) -> Snapshot:
     """Return the state that a call reads, after checking that the caller may read it."""
     session.allow(Action.READ, call.branch)
-    if call.snapshot is not None and call.at is not None:
+    is_past = call.snapshot is not None or call.at is not None
+    is_relaxed = call.max_staleness != 0 or call.min_commit is not None
+    if (call.snapshot is not None and call.at is not None) or (is_past and is_relaxed):
         raise BadArgumentError.target_ambiguous()
-    return session.checkout(call.branch).resolve_snapshot(commit_id=call.snapshot, at=call.at)
+    branch_session = session.checkout(call.branch)
+    if is_relaxed:
+        return resolve_recent_state(branch_session, call.max_staleness, call.min_commit, check)
+    return branch_session.resolve_snapshot(commit_id=call.snapshot, at=call.at)
 
 
 def build_target(call: QueryCall, snapshot: Snapshot) -> Target:
@@ -94,12 +109,13 @@ def begin(
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
-    inputs = QueryInputs(check_params(bound.params, call.params, budget.check), session.runtime.clock.now())
+    params = check_params(bound.params, call.params, budget.check)
+    inputs = QueryInputs(params, session.runtime.clock.now(), budget)
     for stage in iter_stages(bound):
         # Only its checks matter here: a negative LIMIT is reported before anything is read.
         resolve_row_range(stage, inputs)
         # Without parameters, search arguments are literals.
-        if bound.params:
+        if bound.params and not stage.kinds.isdisjoint(SEARCHES):
             check_search_arguments((*stage.results, *iter_predicates(stage.pattern)), inputs)
     context = ExecutionContext(
         view=View(catalog, session.open_tables(snapshot)),

@@ -24,6 +24,7 @@ from omnigraph.errors import BadArgumentError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
+from omnigraph.ops.redaction import redact_snapshot
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
 
@@ -69,7 +70,8 @@ def show_state(
         BranchMissingError, CommitMissingError: There is no such state.
     """
     session.allow(Action.READ, branch)
-    return session.checkout(branch).resolve_snapshot(commit_id=commit_id, at=at)
+    branch_session = session.checkout(branch)
+    return redact_snapshot(branch_session, branch_session.resolve_snapshot(commit_id=commit_id, at=at))
 
 
 def resolve_state(session: Session, text: str) -> Snapshot:

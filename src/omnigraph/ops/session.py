@@ -167,9 +167,12 @@ class Session:
         """Return the author of a commit: the session's actor if the call names none, else the one it names."""
         return self.actor.name if self.actor is not None and named == ANONYMOUS else named
 
-    def head(self) -> Head:
-        """Return the newest state of the branch; takes one probe of the store if nothing changed."""
-        return self._read_head(ManifestLog.head)
+    def head(self, max_age: float = 0.0) -> Head:
+        """Return the newest state of the branch, or one that was the newest within the last `max_age` seconds.
+
+        Takes one probe of the store if nothing changed, or none if a cached state is recent enough.
+        """
+        return self._read_head(lambda log: log.head(max_age))
 
     def cached_head(self) -> Head:
         """Return a recent state of the branch to base a write on, which is cheaper to find than the newest.
@@ -264,9 +267,9 @@ class Session:
         except BranchMissingError as error:
             # An actor that may not read the branch must not learn that it does not exist.
             self.allow(Action.READ, branch)
-            names = tuple(name for name in error.known if _is_readable(self, name))
+            names = tuple(name for name in error.known if is_readable(self, name))
             is_tag = any(
-                tag.name == branch and _is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
+                tag.name == branch and is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
             )
             raise BranchMissingError(branch, names, find_closest(branch, names), branch if is_tag else None) from None
 
@@ -333,7 +336,8 @@ def _check_origin(session: Session, head: Head, snapshot: Snapshot) -> None:
         session.allow(Action.READ, snapshot.commit.branch)
 
 
-def _is_readable(session: Session, branch: str) -> bool:
+def is_readable(session: Session, branch: str) -> bool:
+    """Return whether the policy lets the caller read a branch."""
     try:
         session.allow(Action.READ, branch)
     except DeniedError:

@@ -98,6 +98,7 @@ def _simplify_members(hop: Hop) -> Hop:
     plain_ends = (edge.target, edge.source) if direction is HopDirection.IN else (edge.source, edge.target)
     if hop.ends != tuple(map(NodeRef, plain_ends)):
         return hop
-    if hop.is_multi and not is_within_one_type:
+    # The nodes of a walk between different types are positions among both.
+    if (hop.is_multi or hop.walk is not None) and not is_within_one_type:
         return hop
     return replace(hop, edge=edge, direction=direction, members=(), ends=None)

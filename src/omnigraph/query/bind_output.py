@@ -30,7 +30,7 @@ from omnigraph.query.expr import (
     WalkOf,
     is_whole,
 )
-from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_windows
+from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_variables, find_windows
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.functions import FUNCTIONS, CallContext, FunctionFamily
 from omnigraph.query.group_plan import is_compared
@@ -52,6 +52,7 @@ class BoundOutput:
 
     columns: tuple[OutputColumn, ...]
     grouping: Grouping | None
+    distinct: bool
     decided: tuple[ValueRef, ...]
     having: Expr | None
     rank: Rank | None
@@ -114,7 +115,8 @@ def bind_output(
     return BoundOutput(
         columns=tuple(OutputColumn(name=c.name, value=c.value) for c in projected if c.value is not None),
         # `Grouping` rejects invalid input, so it is not built from erroneous columns.
-        grouping=_build_grouping(values, used) if is_grouped and not findings else None,
+        grouping=_build_grouping(values, used, scope) if is_grouped and not findings else None,
+        distinct=read.distinct,
         decided=_find_decided(scope, _find_group_keys(projected)) if is_merged else (),
         having=having,
         rank=rank,
@@ -447,8 +449,12 @@ def _index_columns(projected: Iterable[_BoundProjection]) -> tuple[dict[str, _Bo
     return aliases, frozenset(values.union(*(list_identities(v) for v in values if isinstance(v, Entity))))
 
 
-def _build_grouping(values: list[Expr], used: tuple[Expr, ...]) -> Grouping:
+def _build_grouping(values: list[Expr], used: tuple[Expr, ...], scope: Scope) -> Grouping:
     keys = dict.fromkeys(value for value in values if is_compared(value))
+    blocks = set() if scope.lifter is None else {b.variable for b in scope.lifter.blocks if not b.shared}
+    if blocks.issuperset(name for key in keys for name in find_variables(key)) and all(map(find_variables, keys)):
+        # Values that are the same whatever the rows are group nothing: there is one row, also of no match.
+        keys = {}
     aggregates = dict.fromkeys(aggregate for value in (*values, *used) for aggregate in find_aggregates(value))
     return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
 

@@ -156,7 +156,7 @@ def _bind_block(
     clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter, hints: Hints | None = None
 ) -> BoundMatch:
     eithers = [clause for clause in clauses if isinstance(clause, ast.Either)]
-    known = {**(hints or {}), **_find_hints(eithers, outer, drafter)}
+    known = {**(hints or {}), **_find_hints(eithers, clauses, outer, drafter)}
     draft = drafter.draft(clauses, outer, {**known, **_find_element_hints(clauses, outer, drafter, known)})
     late = _find_late_variables(eithers, clauses, outer)
     types: dict[str, VariableType] = {name: type_ for name, type_ in draft.types.items() if name not in late}
@@ -367,13 +367,18 @@ def _bind_either(
     return wider, EitherBlock(shared=shared, alternatives=alternatives, variables=variables, origin=clause.span)
 
 
-def _find_hints(eithers: Iterable[ast.Either], outer: Scope | None, drafter: BlockDrafter) -> Hints:
+def _find_hints(
+    eithers: Sequence[ast.Either], clauses: tuple[ast.Clause, ...], outer: Scope | None, drafter: BlockDrafter
+) -> Hints:
     """Return the types that the alternatives give to their variables, for the hops outside that lead to these."""
     hints: dict[str, frozenset[str]] = {}
+    if not eithers:
+        return hints
     # Drafted on the side: what is wrong is reported when the alternatives are bound.
     scratch = replace(drafter, findings=DiagnosticCollector(), generated_names=generate_names())
+    around = scratch.find_choices(clauses, outer)
     for clause in eithers:
-        drafts = [scratch.draft(clauses, outer) for clauses in clause.alternatives]
+        drafts = [scratch.draft(alternative, outer, around) for alternative in clause.alternatives]
         for variable in find_alternative_variables(clause):
             types = [draft.types.get(variable.name) for draft in drafts]
             nodes = [type_ for type_ in types if isinstance(type_, NodeRef)]

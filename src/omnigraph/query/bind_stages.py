@@ -11,6 +11,7 @@ from omnigraph.query.column_names import build_column_name
 from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.expr import Const, EdgeRef, EntityType, Expr, ExprType, NodeRef, Parameter, ShapedType, ValueRef
 from omnigraph.query.functions import CallContext
+from omnigraph.query.independent_blocks import split_aggregates
 from omnigraph.query.inline_lets import inline_lets
 from omnigraph.query.logical_plan import (
     OrderTerm,
@@ -67,7 +68,9 @@ class ReadBinder:
             bound: ReadQuery | None = None
             if not self.findings and matched.pattern is not None and output.columns:
                 variables = () if source is None else _list_inputs(source.output, stage.clauses)
-                bound = self._build(stage, matched.pattern, output, source, variables)
+                for pattern, own in split_aggregates(matched.pattern, output, self.generated_names):
+                    bound = self._build(stage, pattern, own, source if bound is None else bound, variables)
+                    variables = _list_inputs(bound.output, ())
             source = bound
             scope = _build_stage_scope(output, matched.scope)
         return source
@@ -97,7 +100,7 @@ class ReadBinder:
             grouping=output.grouping,
             decided=output.decided,
             having=output.having,
-            distinct=stage.distinct,
+            distinct=output.distinct,
             rank=output.rank,
             order=output.order,
             ties=output.ties,

@@ -13,10 +13,8 @@ def find_decided(
     """Return the values of the blocks that read only `keys`: these are equal in all rows with equal keys.
 
     `type_keys` are the properties that tell the nodes of a variable apart, its `@key`: if all of them are keys, so is
-    the node. Without a key, none is decided: the one group of no rows has no row that could have the value.
+    the node. Without a key, blocks that read nothing from outside are decided.
     """
-    if not keys:
-        return ()
     # The properties of a whole node or edge follow from it.
     wholes = {key.variable for key in keys if isinstance(key, Entity)}
     read = {(key.variable, key.name) for key in keys if isinstance(key, Prop)}

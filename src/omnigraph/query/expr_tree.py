@@ -40,9 +40,15 @@ from omnigraph.query.expr import (
     Window,
 )
 
+# Most parts of an expression are leaves, and a look at their class is four times as fast as the patterns below: a read
+# of one row by its key walks some 40 parts.
+_LEAVES = frozenset({Const, Missing, ParamRef, RecordsParam, Now, Prop, Identity, ValueRef})
+
 
 def list_children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct children of an expression, in the order in which they are written."""
+    if type(expr) in _LEAVES:
+        return ()
     match expr:
         case Const() | Missing() | ParamRef() | RecordsParam() | Now() | Prop() | Identity() | ValueRef():
             return ()
@@ -158,6 +164,9 @@ def _map_order(order: tuple[OrderTerm, ...], change: Callable[[Expr], Expr]) -> 
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """Yield the expression and all its descendants in pre-order, left to right."""
+    if type(expr) in _LEAVES:
+        yield expr
+        return
     # A stack instead of recursion: the last child is pushed first, so that the first one is visited next.
     stack = [expr]
     while stack:

@@ -50,8 +50,12 @@ class HopDraft:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the hop names a single edge type."""
-        return len(self.clause.edges) == 1
+        """Whether the hop names a single edge type, whose ends are all that its variables can be.
+
+        Over several edges whose ends differ, it leads to nodes of both types, like a hop of several edge types.
+        """
+        is_within_one_type = all(edge.source == edge.target for edge in self.edges)
+        return len(self.clause.edges) == 1 and (is_within_one_type or not self.is_multi)
 
     @property
     def is_multi(self) -> bool:
@@ -74,7 +78,7 @@ class HopDraft:
 
     def format_edges(self) -> str:
         """Format the edges for a message: the name of a single type, `(knows|follows)` or `*`."""
-        if self.is_plain:
+        if len(self.clause.edges) == 1:
             return self.edges[0].name
         names = "|".join(edge.name.text for edge in self.clause.edges)
         return f"({names})" if names else "*"
@@ -95,13 +99,18 @@ class TypeInference:
     # The edges of a hop of several types that are read in their stored direction, although both would fit.
     stored: dict[int, frozenset[str]] = field(default_factory=dict)
 
-    def run(self, hops: list[HopDraft]) -> None:
-        """Narrow the choices of each variable, or mark the variable as broken."""
+    def narrow(self, hops: list[HopDraft]) -> dict[str, list[int]]:
+        """Narrow the choices of each variable as far as hops decide them; return the hops that touch each variable."""
         touching: dict[str, list[int]] = {}
         for index, hop in enumerate(hops):
             for name in dict.fromkeys((hop.source, hop.target)):
                 touching.setdefault(name, []).append(index)
         self._narrow_all(hops, touching)
+        return touching
+
+    def run(self, hops: list[HopDraft]) -> None:
+        """Narrow the choices of each variable, or mark the variable as broken."""
+        touching = self.narrow(hops)
         # The ends of a hop with an error could have been decided by it, so they are not guessed.
         for index, hop in enumerate(hops):
             if not hop.edges or index in self.failed:
@@ -306,6 +315,13 @@ def _report_misfit(hop: HopDraft, choices: Mapping[str, frozenset[str]], finding
         f"`${target.name}` is {target_types} and `${hop.clause.source.name}` is {source_types},"
         f" which are not the two ends of `{written_edges}`"
     )
+    bounds = hop.clause.bounds
+    if hop.is_multi and bounds is not None:
+        walk = f"{written_edges}{{{bounds.low},{'*' if bounds.high is None else bounds.high}}}"
+        message = (
+            f"no walk of `{walk}` leads from `${hop.clause.source.name}`, which is {source_types},"
+            f" to `${target.name}`, which is {target_types}"
+        )
     findings.add_error("T5", target.span, message, help_)
 
 

@@ -1,12 +1,16 @@
-"""Lint queries: warn about what is valid but seldom intended (L201 to L207)."""
+"""Lint queries: warn about what is valid but seldom intended (L201 to L208)."""
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
 from omnigraph.lang.expression_tree import walk
+from omnigraph.lang.lexer import Language, TokenKind, tokenize
 from omnigraph.lang.literals import NullLiteral
+from omnigraph.lang.source import Source, Span
 from omnigraph.query.expr import (
     And,
     Compare,
@@ -47,12 +51,14 @@ from omnigraph.schema.types import EnumOf, Scalar
 _MIN_ENUM_VALUES = 10
 
 
-def lint_file(file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog) -> tuple[Diagnostic, ...]:
+def lint_file(
+    file: ast.QueryFile, bound: Iterable[BoundQuery], catalog: Catalog, source: Source
+) -> tuple[Diagnostic, ...]:
     """Return all warnings about the queries of a file, in source order.
 
     `bound` are the queries without errors; the others get only those warnings that need no plan.
     """
-    warnings: list[Diagnostic] = []
+    warnings = list(_find_hidden_divisors(source))
     warnings.extend(_find_never_updated(file, catalog))
     for query in file.queries:
         warnings.extend(_find_missing_params(query))
@@ -355,6 +361,29 @@ def _find_glued_signs(query: ast.Query) -> Iterator[Diagnostic]:
         if is_glued:
             help_ = "write a blank after `-`, or a comma before it for two columns"
             yield Diagnostic("L207", part.op_span, "`-` subtracts here, as one column", help_)
+
+
+# --- L208 ----------------------------------------------------------------------------------------
+
+# A divisor and what may follow it in an expression: a comment in words has neither.
+_DIVISOR = re.compile(r"//[ \t]*(\d+(\.\d+)?|\$\w+(\.\w+)*|\([^()]*\))[ \t]*(as\b.*|(and|or)\b.*|[-,+*%<>=!})].*)?")
+_VALUE_KINDS = (TokenKind.IDENT, TokenKind.VARIABLE, TokenKind.INT, TokenKind.FLOAT)
+
+
+def _find_hidden_divisors(source: Source) -> Iterator[Diagnostic]:
+    """Find `$p.age // 2`, which looks like a division without a rest and is a comment."""
+    stream = tokenize(source, Language.QUERY)
+    ends = [token.span.end for token in stream.tokens]
+    for comment in stream.comments:
+        index = bisect_right(ends, comment.span.start) - 1
+        if index < 0 or _DIVISOR.fullmatch(comment.text) is None:
+            continue
+        before = stream.tokens[index]
+        is_value = before.kind in _VALUE_KINDS or before.text in (")", "]")
+        if is_value and "\n" not in source.text[before.span.end : comment.span.start]:
+            span = Span(comment.span.start, comment.span.start + len("//"))
+            help_ = "divide with `div(a, b)`, or with `/` for a fraction; a comment is clearer on a line of its own"
+            yield Diagnostic("L208", span, "`//` starts a comment here, so nothing is divided", help_)
 
 
 # --- L206 ----------------------------------------------------------------------------------------

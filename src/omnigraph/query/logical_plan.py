@@ -530,8 +530,12 @@ class ReadQuery:
     description: str | None = None
     instruction: str | None = None
     origin: Span = field(compare=False, repr=False)
+    # The classes of all parts of its expressions: what runs a query asks again and again whether there is one of these.
+    kinds: frozenset[type[Expr]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        exprs = (*self.results, *iter_predicates(self.pattern))
+        object.__setattr__(self, "kinds", frozenset(type(part) for expr in exprs for part in walk(expr)))
         self._check_source()
         check_pattern(self.pattern, {each.variable: each.type for each in self.inputs})
         names = [column.name for column in self.output]

@@ -67,6 +67,17 @@ class _BoundNames:
     lets: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class _Collected:
+    """The clauses of a block before inference: nodes, hops with their edge variables, paths by number of their hop."""
+
+    nodes: list[NodeDraft]
+    hops: list[tuple[HopDraft, str | None]]
+    paths: dict[int, PathDraft]
+    bound: _BoundNames
+    inference: TypeInference
+
+
 @dataclass(frozen=True)
 class BlockDrafter:
     """Draft the blocks of one query; `generated_names` yields names that no user can write."""
@@ -83,6 +94,31 @@ class BlockDrafter:
 
         `hints` are the types that variables can have by what is known outside of these clauses.
         """
+        collected = self._collect(clauses, outer, hints)
+        bound, inference = collected.bound, collected.inference
+        self._check_lets(clauses, bound, outer)
+        inference.run([hop for hop, _ in collected.hops])
+        resolved = tuple(
+            ResolvedHop(hop, variable, inference.find_readings(hop, index), collected.paths.get(index))
+            for index, (hop, variable) in enumerate(collected.hops)
+        )
+        return BlockDraft(
+            nodes=tuple(collected.nodes),
+            hops=resolved,
+            order=bound.order,
+            types=_collect_types(bound, inference, resolved),
+        )
+
+    def find_choices(self, clauses: tuple[ast.Clause, ...], outer: Scope | None) -> dict[str, frozenset[str]]:
+        """Return the types that variables can have by what these clauses decide, without a guess of directions."""
+        collected = self._collect(clauses, outer, None)
+        collected.inference.narrow([hop for hop, _ in collected.hops])
+        return collected.inference.choices
+
+    def _collect(
+        self, clauses: tuple[ast.Clause, ...], outer: Scope | None, hints: Mapping[str, frozenset[str]] | None
+    ) -> "_Collected":
+        """Collect the nodes and hops of a block, and the types that its bindings and `hints` allow."""
         bound = _BoundNames(lets={clause.variable.name for clause in clauses if isinstance(clause, ast.Let)})
         nodes: list[NodeDraft] = []
         hops: list[tuple[HopDraft, str | None]] = []
@@ -101,16 +137,7 @@ class BlockDrafter:
         ends = [name for hop, _ in hops for name in (hop.source, hop.target)]
         choices = self._collect_bound_types(nodes, ends, bound, outer)
         choices |= {name: types for name, types in (hints or {}).items() if name not in choices and name in ends}
-        self._check_lets(clauses, bound, outer)
-        inference = TypeInference(self.findings, choices, bound.broken)
-        inference.run([hop for hop, _ in hops])
-        resolved = tuple(
-            ResolvedHop(hop, variable, inference.find_readings(hop, index), paths.get(index))
-            for index, (hop, variable) in enumerate(hops)
-        )
-        return BlockDraft(
-            nodes=tuple(nodes), hops=resolved, order=bound.order, types=_collect_types(bound, inference, resolved)
-        )
+        return _Collected(nodes, hops, paths, bound, TypeInference(self.findings, choices, bound.broken))
 
     # --- names -----------------------------------------------------------------------------------
 
@@ -287,9 +314,7 @@ class BlockDrafter:
         # The type of the edge variable of a hop of several edge types is known only after inference.
         type_: VariableType = build_edge_ref(edges[0]) if edges else BROKEN
         edge_variable = self._bind_edge_variable(clause, bound, outer, type_)
-        is_reported = not (
-            self._check_shape(clause) and self._check_ends(clause, edges) and self._check_path(path, edges)
-        )
+        is_reported = not (self._check_shape(clause) and self._check_ends(clause, edges) and self._check_path(path))
         # After the edge variable: variables are numbered and ordered by their position in the text.
         target = self._bind_node(clause.target, bound, outer)
         hop = HopDraft(clause=clause, source=source, target=target, edges=edges, is_reported=is_reported)
@@ -328,8 +353,8 @@ class BlockDrafter:
             self.findings.add_error("T23", variable.span, message, "drop the bounds or the edge variable")
         return len(self.findings) == before
 
-    def _check_path(self, path: ast.PathClause | None, edges: tuple[EdgeType, ...]) -> bool:
-        """Check the shape of a path: its bounds, its weight, and that its nodes have one type."""
+    def _check_path(self, path: ast.PathClause | None) -> bool:
+        """Check the shape of a path: its bounds and its weight."""
         if path is None:
             return True
         before = len(self.findings)
@@ -354,23 +379,19 @@ class BlockDrafter:
         if kind is ast.PathKind.CHEAPEST and bounds is not None and bounds.low > 1:
             message = f"a `cheapest` path has at least 0 or 1 edges, not {bounds.low}"
             self.findings.add_error("T15", bounds.span, message, "filter by `length(…)`, or write `path`")
-        # Of several edge types, the nodes have a union of types.
-        if len(hop.edges) == 1 and edges and edges[0].source != edges[0].target and bounds is None:
-            edge = edges[0]
-            message = (
-                f"`{hop.edge.text}` runs from `{edge.source}` to `{edge.target}`, so it can't be followed by a path"
-            )
-            self.findings.add_error("T15", hop.edge.span, message, "use a hop: a path has nodes of one type")
         return len(self.findings) == before
 
     def _check_ends(self, clause: ast.TraversalClause, edges: tuple[EdgeType, ...]) -> bool:
         # Edges between nodes of one type can be followed several times, and in both directions. Of several edge types,
-        # each is followed where it fits.
+        # each is followed where it fits; of one between different types, over several edges, to and fro.
         if len(clause.edges) != 1 or not edges or edges[0].source == edges[0].target:
             return True
         edge = edges[0]
         written = clause.edge.text
         runs = f"`{written}` runs from `{edge.source}` to `{edge.target}`"
+        is_multi = clause.bounds is not None and (clause.bounds.low, clause.bounds.high) != (1, 1)
+        if clause.is_undirected and is_multi:
+            return True
         if clause.is_undirected:
             variable = "" if clause.edge_variable is None else f"${clause.edge_variable.name}:"
             plain = f"`${clause.source.name} {variable}{written} ${clause.target.name}`"
@@ -378,7 +399,10 @@ class BlockDrafter:
             return False
         if clause.bounds is not None:
             message = f"{runs}, so it can't be followed several times"
-            self.findings.add_error("T15", clause.bounds.span, message, "drop the bounds")
+            bounds = f"{{{clause.bounds.low},{clause.bounds.high or '*'}}}"
+            both_ways = f"`${clause.source.name} <{written}>{bounds} ${clause.target.name}`"
+            help_ = f"drop the bounds, or follow it to and fro: {both_ways}" if is_multi else "drop the bounds"
+            self.findings.add_error("T15", clause.bounds.span, message, help_)
             return False
         return True
 

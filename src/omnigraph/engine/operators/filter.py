@@ -108,8 +108,10 @@ def to_mask(values: Column) -> NDArray[np.bool_]:
 
 def has_search(expr: Expr) -> bool:
     """Return whether an expression contains a search or a whole node or edge, which no filter of a table evaluates."""
-    searches = TextMatch | Nearest | Bm25 | Rrf | Distance | Snippet | Entity
-    return any(isinstance(part, searches) for part in walk(expr))
+    return any(isinstance(part, _SEARCHES) for part in walk(expr))
+
+
+_SEARCHES = (TextMatch, Nearest, Bm25, Rrf, Distance, Snippet, Entity)
 
 
 def evaluate_filters(
@@ -133,16 +135,17 @@ def find_rows(
     table = context.get_reader(type_name)
     rows = within
     # Predicates without a text search go to the table in one conjunction, which can use its indexes.
-    plain = [expr for expr in filters if not has_search(expr)]
+    searches = [expr for expr in filters if has_search(expr)]
+    plain = [expr for expr in filters if expr not in searches] if searches else list(filters)
     if plain:
         if context.profile is not None and rows is None:
             _note_access(table, build_conjunction(plain), context, context.profile)
         rows = table.find_where(build_conjunction(plain), context.inputs, rows, context.budget)
-    for expr in filters:
+    for expr in searches:
         if isinstance(expr, TextMatch):
             matching = find_text_positions(context, expr, type_name)
             rows = matching if rows is None else np.intersect1d(rows, matching, assume_unique=True)
-        elif has_search(expr):
+        else:
             # Scores, and a text search within `or` or `not`, have no list of rows: they are evaluated row by row.
             rows = table.get_positions() if rows is None else rows
             rows = rows[evaluate_filters((expr,), type_name, rows, context)]

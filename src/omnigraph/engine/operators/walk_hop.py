@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.kernels import argsort_stable
+from omnigraph.engine.operators.bfs import run_bfs
 from omnigraph.engine.operators.candidates import Candidates
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.edge_weights import read_weights
@@ -93,6 +94,29 @@ class WalkAccess:
             weights=weights,
         )
 
+    def detect_cut_off(self, starts: Positions, *, is_back: bool) -> None:
+        """Record whether the upper bound left nodes out that are reachable from any of these nodes of walks."""
+        cut_off = self.context.get_cut_off(self.link)
+        if not cut_off.is_open or not len(starts):
+            return
+        graph = self.get_graph()
+        lists = graph.back if is_back else graph.onward
+        distinct = np.unique(starts)
+        # The first search nearly always finds some in a large graph, so the first block is small.
+        begin, count = 0, 1
+        while cut_off.is_open and begin < len(distinct):
+            part = distinct[begin : begin + count]
+            run_bfs(
+                lambda _: lists,
+                part,
+                graph.size,
+                (min(self.bounds.low, 1), self.bounds.high or graph.size),
+                graph.budget,
+                inner=graph.inner,
+                cut_off=cut_off,
+            )
+            begin, count = begin + count, count * 8
+
     def enter(self, at: Positions, type_name: str) -> Ints:
         """Return positions of a variable at an end of the hop as nodes of walks."""
         return convert_positions(at, type_name, self.space, self.context)
@@ -141,6 +165,7 @@ def expand_walks(step: Expand, bindings: Bindings, access: WalkAccess, candidate
     starts = access.enter(nears, step.link.near)
     solved = solve_from(access.get_graph(), access.bounds, starts, accept, is_back=is_back)
     walks, numbers = solved
+    access.detect_cut_off(starts if step.node.is_free else _find_without(starts, numbers), is_back=is_back)
     fars = access.leave(walks.first_nodes if is_back else walks.last_nodes, step.link.far)
     rows, at = _join(near_rows.reshape(-1), len(nears), numbers, access.context)
     counts = candidates.count_matches(fars)
@@ -160,11 +185,19 @@ def close_walks(step: Close, bindings: Bindings, access: WalkAccess) -> Bindings
     ends = access.enter(bindings.columns[step.target], step.link.far)
     pairs, pair_rows = np.unique(starts * graph.size + ends, return_inverse=True)
     solved = solve_pairs(graph, access.bounds, *np.divmod(pairs, graph.size))
+    distinct, numbers = np.unique(pairs // graph.size, return_inverse=True)
+    access.detect_cut_off(_find_without(distinct, numbers.reshape(-1)[solved[1]]), is_back=False)
     rows, at = _join(pair_rows.reshape(-1), len(pairs), solved[1], access.context)
     multiplicity = None if bindings.multiplicity is None else bindings.multiplicity[rows]
     return _bind_walks(
         step, access, solved, Bindings(_build_columns(step, bindings, rows), len(rows), multiplicity), at
     )
+
+
+def _find_without(starts: Ints, numbers: Ints) -> Ints:
+    """Return the starts that no walk has, by number: to ends that are restricted, only these were cut off."""
+    has_walk = np.bincount(numbers, minlength=len(starts)).astype(np.bool_)
+    return starts[~has_walk]
 
 
 def _build_columns(step: Expand | Close, bindings: Bindings, rows: Ints) -> dict[str, Positions]:

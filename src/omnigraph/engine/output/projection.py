@@ -181,7 +181,20 @@ class FrameValues:
         """Return the values of a property, id or value variable."""
         if isinstance(expr, ValueRef):
             return self.frame.read_value(expr, self.rows)
+        if isinstance(expr, Prop) and not self.frame.is_merged:
+            run = self._view_run(expr)
+            if run is not None:
+                return run
         return self.frame.evaluate(expr, self.rows)
+
+    def _view_run(self, expr: Prop) -> pa.Array | None:
+        """Return the values of rows that follow each other in their table, as those of a whole table do."""
+        at = self.frame.get_positions(expr.variable, self.rows)
+        if len(at) < 2 or at[0] < 0 or not bool((at[1:] - at[:-1] == 1).all()):
+            return None
+        # Copying two columns of 1,000,000 numbers took a quarter of the time of an expression over them.
+        values = self.frame.get_table(expr.variable).view_run(expr.name, int(at[0]), len(at))
+        return values if values is not None and values.type == to_arrow_type(expr.type) else None
 
     def log_overflow(self, variable: str, log: OverflowLog) -> None:
         """Add the rows to `log` in which the value of a variable is null because a calculation overflowed."""

@@ -27,7 +27,7 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.ranking import rank_rows, score_rows
 from omnigraph.engine.search.search_arguments import reserve
-from omnigraph.query.expr import Expr, Nearest, Rank, Rrf
+from omnigraph.query.expr import Expr, Nearest, Rank, Rrf, Window
 from omnigraph.query.expr_tree import find_windows, walk
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.params import ParameterError, ParameterProblem
@@ -65,7 +65,9 @@ class ResultFrame:
 
     def with_budget(self, budget: Budget) -> "ResultFrame":
         """Return the same rows, to be fetched within another budget."""
-        return replace(self, frame=replace(self.frame, context=replace(self.frame.context, budget=budget)))
+        context = self.frame.context
+        context = replace(context, budget=budget, inputs=replace(context.inputs, budget=budget))
+        return replace(self, frame=replace(self.frame, context=context))
 
 
 def build_result(query: ReadQuery, matches: Bindings | Frame, context: ExecutionContext) -> ResultFrame:
@@ -81,9 +83,10 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
         frame = matches
     first, last = resolve_row_range(query, context.inputs)
     rank: SortKey | None = None
-    if any(isinstance(part, Rrf) for expr in _list_conditions(query) for part in walk(expr)):
+    if Rrf in query.kinds and any(isinstance(part, Rrf) for expr in _list_conditions(query) for part in walk(expr)):
         frame = _add_fused_scores(frame, query, first, last)
-    frame = add_windows(frame, list(dict.fromkeys(w for expr in query.results for w in find_windows(expr))))
+    if Window in query.kinds:
+        frame = add_windows(frame, list(dict.fromkeys(w for expr in query.results for w in find_windows(expr))))
     if query.grouping is None:
         frame = filter_having(frame, query)
     if query.rank is not None:

@@ -20,7 +20,7 @@ from omnigraph.engine.output.row_selection import filter_having, select_page
 from omnigraph.engine.output.score_cache import ScoreCache
 from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_runs
 from omnigraph.query.expr import Bm25, Nearest, Rrf, Window
-from omnigraph.query.expr_tree import find_variables, walk
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import ReadQuery
 
 # A small first chunk lets a small LIMIT stop early; each later chunk is twice as large. Two hops over 2 million edges,
@@ -50,14 +50,14 @@ class TopKSink:
         self._size = 0
         self._size_after_pruning = 0
         self._has_sorted_input = False
-        self._output = query.compared
+        self._output = query.compared if query.distinct else ()
         # Without a variable in the output, all matches have equal values: `return distinct { 1 }` needs one of them.
         self._is_one_row_enough = query.distinct and not any(map(find_variables, self._output))
         self._is_pruning = False
         self._is_filtering = False
         self._sort_keys: tuple[SortKey, ...] = ()
         self._scores: ScoreCache | None = None
-        if any(isinstance(part, Rrf | Window) for expr in query.results for part in walk(expr)):
+        if not query.kinds.isdisjoint({Rrf, Window}):
             # Rank fusion scores a row by its rank among all rows, and a window reads other rows: none may go before
             # all have arrived.
             return
@@ -149,7 +149,11 @@ class TopKSink:
         if self._scores is None or self._scores.variable not in matches.columns:
             frame = build_frame(self._query, matches, self._context)
         else:
-            matches = self._scores.select_scored(matches)
+            if self._row_limit is not None and not self._query.per:
+                matches = self._scores.select_top(matches, self._row_limit)
+            else:
+                # The first rows of a group may be far down in the order.
+                matches = self._scores.select_scored(matches)
             frame = self._scores.build_frame(matches)
         return matches.take(select_page(frame, self._query, keys, 0, self._row_limit))
 

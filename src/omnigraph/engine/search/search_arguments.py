@@ -14,6 +14,9 @@ from omnigraph.query.expr_tree import walk
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.schema.catalog import Value
 
+# The expressions whose arguments are checked.
+SEARCHES: frozenset[type[Expr]] = frozenset({TextMatch, Bm25, Snippet, Nearest, Rrf})
+
 
 def check_search_arguments(exprs: Iterable[Expr], inputs: QueryInputs) -> None:
     """Check the arguments of every search and rank in these expressions.

@@ -84,6 +84,13 @@ class TableReader:
             return pa.repeat(pa.scalar(self.type.name), len(at))
         return self.columns.take_values(column, at, budget)
 
+    def view_run(self, column: str, start: int, count: int) -> pa.Array | None:
+        """Return the values of live rows that follow each other, without a copy; None if the column is not in memory.
+
+        The result shares the memory of the cache, so it is for calculations that end soon.
+        """
+        return self.columns.load_written(column).slice(start, count) if self.columns.is_resident(column) else None
+
     def load_column(self, column: str, budget: Budget | None = None) -> pa.Array:
         """Return the column by position, null for deleted rows."""
         return self.columns.load_column(column, budget)
@@ -150,6 +157,10 @@ class TableReader:
             return None
         if not self.columns.is_worth_deriving(ID, "index"):
             return None
+        return self.load_id_index(budget)
+
+    def load_id_index(self, budget: Budget | None) -> IdHashIndex:
+        """Return the hash index of ids, built on first use."""
         live = None if self.count == self.size else self.get_positions()
         return self.columns.get_or_derive(
             ID,

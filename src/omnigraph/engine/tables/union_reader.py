@@ -89,6 +89,10 @@ class UnionReader(TableReader):
             if _has_column(member.type, column):
                 member.preload(column, budget)
 
+    def view_run(self, column: str, start: int, count: int) -> pa.Array | None:  # noqa: ARG002 - see the parent
+        """Return None: the rows of several tables are never one column in memory."""
+        return None
+
     def take_values(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
         """Return the values at these positions of live rows, in any order; null where a member has no such column."""
         type_ = self._find_arrow_type(column)
