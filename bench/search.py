@@ -131,9 +131,9 @@ class BareLance:
     def search(self, name: str, vector: NDArray[np.float32], text: str) -> list[str]:
         """Return the keys of the nearest rows."""
         del text
-        where = {"filter": f"bucket < {FILTERED}", "prefilter": True} if name.endswith("%") else {}
+        where = f"bucket < {FILTERED}" if name.endswith("%") else None
         nearest = {"column": "vec", "q": vector, "k": TOP, "metric": "cosine", "minimum_nprobes": PROBES}
-        found = self.dataset.to_table(columns=["key", "_distance"], nearest=nearest, **where)
+        found = self.dataset.to_table(columns=["key", "_distance"], nearest=nearest, filter=where, prefilter=True)
         keys: list[str] = found["key"].to_pylist()
         return keys
 

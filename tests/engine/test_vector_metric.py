@@ -11,6 +11,7 @@ from mutating import new_graph
 from omnigraph.engine import executor
 from omnigraph.engine.output import score_cache
 from omnigraph.engine.search import nearest_neighbours
+from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.vector_metric import bound_distances, can_be_within, compute_distances, normalize
 from omnigraph.schema.catalog import Metric
 
@@ -90,11 +91,10 @@ def test_many_matches_are_searched_and_not_scored_one_by_one(tmp_path: Any, monk
     graph.load(nodes={"Doc": table}, mode="append")
     whole = ask(graph, vectors[0], 5)
     scored: list[int] = []
-    score = score_cache.score_rows
 
     def counted(context: Any, rank: Any, type_name: str, at: Any) -> pa.Array:
         scored.append(len(at))
-        return score(context, rank, type_name, at)
+        return score_rows(context, rank, type_name, at)
 
     monkeypatch.setattr(score_cache, "score_rows", counted)
     # With few rows a chunk, the sink prunes as it does for hundreds of thousands of rows.

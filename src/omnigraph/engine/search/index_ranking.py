@@ -92,7 +92,7 @@ def _is_lookup_cheaper(cells: tuple[int, float] | None, rows: int, candidates: i
     if cells is None:
         return candidates * _SCAN_LOOKUP_COST < rows
     # An index has about as many cells as the square root of its rows.
-    return candidates * _LOOKUP_COST < rows * min(1.0, cells[0] / rows**0.5)
+    return bool(candidates * _LOOKUP_COST < rows * min(1.0, cells[0] / rows**0.5))
 
 
 def find_index(search: VectorSearch, declared: VectorIndex) -> StoredVectorIndex | None:
