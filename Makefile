@@ -35,8 +35,10 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@$(PEERS)/bin/python bench/languages.py
 	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/commits.py --long
 	@PYTHONPATH=tests LANCE_LOG=error $(PEERS)/bin/python bench/concurrent_commits.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/server.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/loads.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/forum.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/questions.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/search.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/upkeep.py

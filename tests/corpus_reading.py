@@ -1,4 +1,4 @@
-"""Runs the queries of reading cases: through the engine in every traversal mode, and through the reference reader.
+"""Runs the queries of reading cases: through every engine and traversal mode, and through the reference reader.
 
 A case is written by hand from the rules, so it holds both of them to the same answer.
 """
@@ -57,6 +57,7 @@ def failure_of_answers(case: Case, schema: str) -> str | None:
     for expected in case.answers:
         found: dict[str, _Found | None] = {"the reference": _reference(bound, served.plain, expected)}
         found |= {mode.value: _engine(graph, query, expected) for mode, graph in served.handles.items()}
+        found["local"] = _engine(served.handles[Traversal.CSR], query, expected, engine="local")
         for who, got in found.items():
             if got is not None and (problem := _difference(expected, got)):
                 return f"{case.path.name}:{expected.line}: {who}: {problem}"
@@ -158,9 +159,9 @@ class _Found:
     failure: tuple[str, str] | None = None
 
 
-def _engine(graph: og.Graph, query: str, expected: Answer) -> _Found:
+def _engine(graph: og.Graph, query: str, expected: Answer, engine: str = "memory") -> _Found:
     try:
-        result = graph.query(query, params=expected.given)
+        result = graph.query(query, params=expected.given, engine=engine)
         columns = tuple(result.columns)
         rows = json.loads(json.dumps(result.to_json(), allow_nan=False))["rows"]
     except OmnigraphError as error:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.entity_history import EntityHistory, EntityVersion
     from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
     from omnigraph.ops.history import CommitPage
+    from omnigraph.ops.import_files import FileOptions, InferredSchema, RecordStream, infer_schema, read_files
     from omnigraph.ops.load_call import LoadResult
     from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
     from omnigraph.ops.mutate import MutationResult
@@ -113,7 +114,9 @@ __all__ = [
     "ExportTargetError",
     "Exported",
     "FencedError",
+    "FileOptions",
     "Graph",
+    "InferredSchema",
     "KeyReusedError",
     "Kind",
     "LibraryMissingError",
@@ -141,6 +144,7 @@ __all__ = [
     "QueryTimeoutError",
     "ReadOnlyError",
     "RecordError",
+    "RecordStream",
     "Recovery",
     "RemoteGraph",
     "RepairResult",
@@ -170,7 +174,9 @@ __all__ = [
     "clone_graph",
     "connect",
     "create_graph",
+    "infer_schema",
     "open_graph",
+    "read_files",
     "repair_graph",
     "serve",
     "serve_mcp",
@@ -219,6 +225,7 @@ _EXPORTS_BY_MODULE = {
     "ops.entity_history": ("EntityHistory", "EntityVersion"),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
     "ops.history": ("CommitPage",),
+    "ops.import_files": ("FileOptions", "InferredSchema", "RecordStream", "infer_schema", "read_files"),
     "ops.load_call": ("LoadResult",),
     "ops.merge_result": ("MergeConflictsError", "MergeOutcome", "MergeResult"),
     "ops.mutate": ("MutationResult",),
@@ -273,6 +280,9 @@ def _import_module(module: str) -> ModuleType:
 
 
 register_extension(Extension.ENGINE_CHOICE, lambda: import_module(f"{__name__}.spark.load.engine_choice").choose_engine)
+register_extension(
+    Extension.LOCAL_ENGINE, lambda: import_module(f"{__name__}.engine.duckdb.run_plan").build_local_engine
+)
 register_extension(Extension.SPARK, lambda: import_module(f"{__name__}.spark.spark_engine").PySparkEngine())
 register_extension(Extension.MCP_RESPONSE, lambda: import_module(f"{__name__}.server.mcp.http_transport").McpResponse)
 

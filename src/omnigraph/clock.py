@@ -1,7 +1,8 @@
 """Read the time in one place, so that tests can replace it."""
 
+import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -55,6 +56,34 @@ def parse_instant(text: str) -> datetime:
         raise ValueError(msg)
     try:
         return instant.astimezone(UTC)
+    except OverflowError as error:
+        msg = f"a time is within the years 1 to 9999 in UTC: {text!r}"
+        raise ValueError(msg) from error
+
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION_PATTERN = re.compile(r"([0-9]{1,9})([smhdw])")
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """Parse a duration such as `90s`, `15m`, `24h`, `7d` or `2w`; None if the text is none.
+
+    Raises:
+        OverflowError: It is longer than any time.
+    """
+    match = _DURATION_PATTERN.fullmatch(text)
+    return None if match is None else timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Parse an instant, or a duration before `now`: `2h` is two hours ago.
+
+    Raises:
+        ValueError: The text is neither, or outside the years 1 to 9999.
+    """
+    try:
+        duration = parse_duration(text)
+        return parse_instant(text) if duration is None else now - duration
     except OverflowError as error:
         msg = f"a time is within the years 1 to 9999 in UTC: {text!r}"
         raise ValueError(msg) from error

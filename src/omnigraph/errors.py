@@ -224,8 +224,22 @@ class BadArgumentError(OmnigraphError):
 
     @variant
     def target_ambiguous(self) -> str:
-        """Report that a query names both a commit and an instant to read."""
-        return "a query reads one state: give either a snapshot or a time, not both"
+        """Report that a query names two states: a commit, an instant, or how old the newest state may be."""
+        return (
+            "a query reads one state: give either a snapshot or a time, or `max_staleness` and `min_commit` for the"
+            " newest state"
+        )
+
+    @variant
+    def bad_mapping(self, source: str, problems: tuple[str, ...]) -> str:
+        """Report that a mapping of columns does not fit its file, the schema, or its own form."""
+        return f"the mapping of `{source}` does not fit: {'; '.join(problems)}"
+
+    @variant
+    def commit_ambiguous(self, text: str, ids: tuple[str, ...], count: int) -> str:
+        """Report that a short commit id is part of several; `ids` has the newest of them."""
+        rest = "" if count == len(ids) else f" and {count - len(ids):,} more"
+        return f"`{text}` is part of the ids of {count:,} commits; give more of it: {', '.join(ids)}{rest}"
 
     @variant
     def query_ambiguous(self, source: str, names: tuple[str, ...]) -> str:

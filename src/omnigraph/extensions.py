@@ -12,6 +12,7 @@ class Extension(Enum):
     """What a package may use of one above it; the type of each is declared where it is used."""
 
     ENGINE_CHOICE = auto()
+    LOCAL_ENGINE = auto()
     SPARK = auto()
     MCP_RESPONSE = auto()
 

@@ -21,7 +21,7 @@ POINTS: dict[str, str] = {
     "publish.staged": "after staging, before the sidecar",
     "publish.armed": "after the sidecar",
     "group.led": "after a leader has taken the waiting writes, before it checks the first",
-    "group.prepared": "after the versions of several writes of a group are created side by side",
+    "version.written": "after the file of a table version is written, or its upload has begun",
     "group.placed": "after each write of a group is checked and has its versions",
     "publish.applied": "after each table's detached version",
     "publish.flushed": "after the staged files are durable",

@@ -13,7 +13,8 @@ ULID_LENGTH = 26
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 # The last two characters of successive ULIDs: ten bits.
-_CHARACTER_PAIRS = [(a + b).encode() for a in _ALPHABET for b in _ALPHABET]
+_TEXT_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_CHARACTER_PAIRS = [pair.encode() for pair in _TEXT_PAIRS]
 
 
 class Ids(Protocol):
@@ -58,17 +59,18 @@ class SystemIds:
         """Reserve `count` successive numbers, and return the first."""
         milliseconds = int(self._clock.now().timestamp() * 1000)
         with self._lock:
-            fresh = milliseconds << 80 | secrets.randbits(80)
             # The upper 48 bits are milliseconds. In the same millisecond, or if the clock steps back, count on from the
-            # last.
-            first = fresh if fresh >> 80 > self._last >> 80 else self._last + 1
+            # last: the system is asked for random bits once in a millisecond at most.
+            is_later = milliseconds > self._last >> 80
+            first = milliseconds << 80 | secrets.randbits(80) if is_later else self._last + 1
             self._last = first + count - 1
             return first
 
 
 def format_ulid(number: int) -> str:
     """Format a ULID: 128 bits in Crockford's base 32."""
-    return "".join(_ALPHABET[number >> shift & 31] for shift in range(5 * (ULID_LENGTH - 1), -1, -5))
+    # By pairs of characters, which takes half of the time: every request has an id.
+    return "".join([_TEXT_PAIRS[number >> shift & 1023] for shift in range(5 * (ULID_LENGTH - 2), -1, -10)])
 
 
 def format_ulids(first: int, count: int) -> bytes:

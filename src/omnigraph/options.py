@@ -67,6 +67,19 @@ class Engine(Enum):
     """On Spark, on this machine or on a cluster."""
 
 
+class QueryEngine(Enum):
+    """What runs a read; the answer, its order and its errors are the same."""
+
+    AUTO = "auto"
+    """By cost: in memory while what the read needs fits into its memory limit."""
+    MEMORY = "memory"
+    """Arrays in memory, for everything that fits."""
+    LOCAL = "local"
+    """DuckDB in this process: on all cores, and with what does not fit into memory on disk."""
+    SPARK = "spark"
+    """Spark, on this machine or on a cluster."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedOptions:
     """How vectors are computed from texts."""
@@ -169,8 +182,8 @@ class Options:
     """The memory limit of such a query or operation, beside the caches of reads; None: no limit."""
     spill_bytes: int = 16 * 1024**3
     """The disk space for temporary files of a SQL statement that does not fit into its memory."""
-    sql_threads: int | None = None
-    """The number of threads of a SQL statement; None: one per core."""
+    threads: int | None = None
+    """The number of threads of a query over large tables, a SQL statement or a topology; None: one per core."""
     query_text_characters: int = 1024 * 1024
     """The longest text of a query or a file of queries; a server sets a lower limit."""
     follow_links: bool = False

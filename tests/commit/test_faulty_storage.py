@@ -16,6 +16,7 @@ from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import reopened, rows, runtime, seeded_world, state
@@ -119,19 +120,22 @@ def failing_commits(
     monkeypatch.setattr(LanceDataset, "commit", staticmethod(commit))
 
 
-def detached(options: dict[str, object]) -> bool:
-    return bool(options.get("detached"))
-
-
 def swapping(options: dict[str, object]) -> bool:
     return not options.get("detached")
 
 
-def test_a_detached_commit_that_fails_half_way_leaves_nothing(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_can_not_be_written_leaves_nothing(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state(world)
     files = table_files(world)
+    right = GraphStorage.write_file
     calls = iter([False, True])
-    failing_commits(monkeypatch, lambda options: detached(options) and next(calls, False), "before", 1)
+
+    def write(store: GraphStorage, path: str, data: bytes) -> None:
+        if "/_versions/" in path and next(calls, False):
+            raise StoreUnavailableError("write a file", "injected")
+        right(store, path, data)
+
+    monkeypatch.setattr(GraphStorage, "write_file", write)
 
     with pytest.raises(StoreUnavailableError, match="injected"):
         write_two(world)

@@ -25,12 +25,6 @@ ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
     "omnigraph.storage.versions": (
         "omnigraph.commit.publisher",
         "omnigraph.commit.version_builder",
-        "omnigraph.storage.version_stack",
-    ),
-    "omnigraph.storage.version_stack": (
-        "omnigraph.commit.commit_plan",
-        "omnigraph.commit.group_stack",
-        "omnigraph.commit.version_builder",
     ),
     "omnigraph.storage.cas_table": (  # swaps one of two tables: the manifest and the recovery log
         "omnigraph.commit.manifest_log",

@@ -78,8 +78,8 @@ def on_s3(s3: Options) -> Session:
 def test_a_warm_insert_into_one_table(on_s3: Session) -> None:
     requests = measured(on_s3, lambda: commit(on_s3))
 
-    assert requests.count() == 8, requests.format_table()
-    assert requests.count(operation="put") == 6, "a data file, a transaction and a version: of the table, the manifest"
+    assert requests.count() == 7, requests.format_table()
+    assert requests.count(operation="put") == 5, "a data file and a version of both, a transaction of the manifest"
     assert requests.count(operation="list") == 0
 
 
@@ -88,8 +88,8 @@ def test_a_warm_write_of_two_tables(on_s3: Session) -> None:
 
     requests = measured(on_s3, lambda: commit(on_s3, 2))
 
-    assert requests.count() == 11, requests.format_table()
-    assert requests.count(operation="put") == 9, "no sidecar: three for each table, and for the manifest"
+    assert requests.count() == 9, requests.format_table()
+    assert requests.count(operation="put") == 7, "no sidecar: two for each table, and three for the manifest"
     assert requests.count(operation="list") == 0
 
 

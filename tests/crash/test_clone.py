@@ -15,7 +15,7 @@ from raised_codes import has_code
 from worlds import FAST, runtime
 from zygote import Zygote
 
-UNFINISHED = ["clone.claimed", "clone.copied@1", "clone.copied@30", "clone.flushed", "clone.branch@1", "clone.ready"]
+UNFINISHED = ["clone.claimed", "clone.copied@1", "clone.copied@20", "clone.flushed", "clone.branch@1", "clone.ready"]
 LATER = replace(FAST, lease_seconds=-1)
 """The lease of whoever died has run out."""
 

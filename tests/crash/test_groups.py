@@ -15,7 +15,7 @@ POINTS = (
     "publish.staged",
     "publish.staged@4",
     "group.led",
-    "group.prepared",
+    "version.written",
     "group.placed",
     "group.placed@3",
     "publish.applied",

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.executor import solve
-from omnigraph.engine.operators import cycle_close
+from omnigraph.engine.operators import cycle_close, reduced_lists
 from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
@@ -111,13 +111,19 @@ OUTPUTS = (*COUNTED, "return distinct { $a.city }", "return { max($a.age) as age
 CYCLES = ("there and back", "triangle", "square", "not between two", "parallel hops", "reach closes")
 
 
-@pytest.mark.parametrize("cells", [1 << 10, 40])
+@pytest.mark.parametrize("bits", [1, 10])
 @pytest.mark.parametrize("name", CYCLES)
-def test_cycles_are_found_by_marking_too(solver: Solver, name: str, cells: int) -> None:
+def test_cycles_are_found_by_marking_too(solver: Solver, name: str, bits: int) -> None:
     query = solver.query(f"query q() {{ match {{ {PATTERNS[name]} }} return {{ $a.name }} order {{ $a.name }} }}")
     expected = solver.expected(query, solver.matches(query))
 
-    with patch.multiple(cycle_close, MIN_MARKED_ROWS=1, MIN_MARKED_SOURCES=1, MAX_MARKED_CELLS=cells):
+    marking: dict[str, Any] = {
+        "MIN_MARKED_ROWS": 1,
+        "MAX_MARKED_PER_ROW": LARGE,
+        "_MIN_CELL_BITS": bits,
+        "_MAX_CELL_BITS": bits,
+    }
+    with patch.multiple(cycle_close, **marking), patch.multiple(reduced_lists, MIN_GATHERED=0, MIN_REPEATS=0):
         found = [solver.solved(query, traversal=Traversal.CSR, chunk_rows=rows) for rows in (3, LARGE)]
 
     assert found == [expected, expected]

@@ -1,6 +1,9 @@
 """Neighbour lists, gathered, joined and looked up, against plain pairs."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -10,13 +13,29 @@ from hypothesis import strategies as st
 
 from multigraphs import Multigraph, multigraphs
 from omnigraph.clock import SystemClock
+from omnigraph.engine import parallel
 from omnigraph.engine.operators import cycle_close
-from omnigraph.engine.operators.cycle_close import is_joined, is_marked
+from omnigraph.engine.operators.cycle_close import find_joined, intersect_lists, is_joined
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, build_lists, merge_directions
+from omnigraph.engine.operators.reduced_lists import reduce_lists
 from omnigraph.engine.query_budget import Budget
 from property_profiles import profile
 
 NODES = st.lists(st.integers(0, 5), max_size=12)
+PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20)
+
+
+@contextmanager
+def marking(bits: int) -> Iterator[None]:
+    """Inside, few rows are looked up in a table of marks, in chunks of two."""
+    values: dict[str, Any] = {
+        "MIN_MARKED_ROWS": 1,
+        "MAX_MARKED_PER_ROW": 1_000,
+        "_MIN_CELL_BITS": bits,
+        "_MAX_CELL_BITS": bits,
+    }
+    with patch.multiple(cycle_close, **values), patch.multiple(parallel, MIN_PARALLEL_ROWS=1, MAX_CHUNK_ROWS=2):
+        yield
 
 
 def within(nodes: list[int], graph: Multigraph) -> np.ndarray:
@@ -78,21 +97,67 @@ def test_lists_made_of_single_edges_are_those_of_the_adjacency(graph: Multigraph
 
 
 @profile(150)
-@given(multigraphs(), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20), st.sampled_from([1, 64]))
+@given(multigraphs(), PAIRS, st.sampled_from([1, 6]), st.sampled_from([1, 3]))
 def test_looking_up_and_marking_say_which_pairs_an_edge_joins(
-    graph: Multigraph, pairs: list[tuple[int, int]], cells: int
+    graph: Multigraph, pairs: list[tuple[int, int]], bits: int, threads: int
 ) -> None:
-    asked = sorted((a % graph.size, b % graph.size) for a, b in pairs)
+    asked = [(a % graph.size, b % graph.size) for a, b in pairs]
     sources, targets = np.array(asked, np.int64).reshape(-1, 2).T
     expected = [pair in graph.edges for pair in asked]
+    by_source = sorted(asked, key=lambda pair: pair[0])
+    nodes = np.arange(graph.size)
+    counts = np.array([sum(a == node for a, _ in asked) for node in nodes], np.int64)
 
-    with patch.object(cycle_close, "MAX_MARKED_CELLS", cells):
-        heads, begins = np.unique(sources, return_index=True)
-        begins = np.append(begins, len(sources))
-        marked = is_marked(graph.out_set(), heads, begins, targets, graph.size, Budget(SystemClock()))
+    with marking(bits):
+        limits = Budget(SystemClock(), threads=threads)
+        one_each = find_joined(graph.out_set(), sources, None, targets, limits)
+        many_each = find_joined(graph.out_set(), nodes, counts, np.array([b for _, b in by_source], np.int64), limits)
 
     assert is_joined(graph.out_set(), sources, targets).tolist() == expected
-    assert marked.tolist() == expected
+    assert one_each.tolist() == expected
+    assert many_each.tolist() == [pair in graph.edges for pair in by_source]
+
+
+@profile(150)
+@given(multigraphs(), PAIRS, st.sampled_from([0, 1, 1_000]), st.sampled_from([1, 3]))
+def test_two_lists_have_the_neighbours_in_common_that_both_have(
+    graph: Multigraph, pairs: list[tuple[int, int]], min_shorter: int, threads: int
+) -> None:
+    rows = [(a % graph.size, b % graph.size) for a, b in pairs]
+    first, second = np.array(rows, np.int64).reshape(-1, 2).T
+
+    with marking(6), patch.object(cycle_close, "MIN_SHORTER", min_shorter):
+        limits = Budget(SystemClock(), threads=threads)
+        found = intersect_lists((graph.out_set(), first), (graph.out_set(), second), limits)
+
+    expected = [
+        (row, node)
+        for row, (a, b) in enumerate(rows)
+        for node in range(graph.size)
+        if (a, node) in graph.edges and (b, node) in graph.edges
+    ]
+    assert list(zip(found.rows.tolist(), found.targets.tolist(), strict=True)) == expected
+
+
+@profile(150)
+@given(multigraphs(), NODES, st.sets(st.integers(0, 5)), st.booleans(), st.booleans())
+def test_reduced_lists_have_the_edges_to_nodes_that_pass(
+    graph: Multigraph, nodes: list[int], passing: set[int], has_edges: bool, is_cyclic: bool
+) -> None:
+    sources = within(nodes, graph)
+    whole = graph.out() if has_edges else graph.out_set()
+    is_passing = np.array([node in passing for node in range(graph.size)])
+
+    found = reduce_lists(whole, sources, is_passing, Budget(SystemClock()), is_cyclic=is_cyclic)
+
+    assert found.covers(sources)
+    gathered, expected = found.lists.gather(sources), whole.gather(sources)
+    expected = expected.filter(is_passing[expected.targets])
+    assert gathered.counts.tolist() == expected.counts.tolist()
+    assert gathered.targets.tolist() == expected.targets.tolist()
+    assert (gathered.edges is None) == (expected.edges is None)
+    if gathered.edges is not None and expected.edges is not None:
+        assert gathered.edges.tolist() == expected.edges.tolist()
 
 
 def test_no_list_at_all_joins_nothing() -> None:

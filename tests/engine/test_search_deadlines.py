@@ -10,7 +10,7 @@ import pytest
 from omnigraph.clock import SystemClock
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.query_budget import Budget, QueryMemoryError, QueryTimeoutError
-from omnigraph.engine.search import fuzzy_terms, nearest_neighbours, text_match, tokenizer
+from omnigraph.engine.search import fuzzy_terms, text_match, tokenizer, vector_metric
 from omnigraph.engine.search.fuzzy_terms import Spellings
 from omnigraph.engine.search.ranking import rank_rows
 from omnigraph.engine.search.text_match import find_text_positions, parse_text_query
@@ -87,7 +87,7 @@ def test_the_words_of_a_question_count_as_its_memory(
 def test_distances_of_many_rows_are_computed_within_the_time_of_their_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearest_neighbours, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(vector_metric, "CHUNK_ROWS", 2)
     made = Shelf(tmp_path / "g.omni")
     made.write({f"d{place}": (None, (1.0, place, 0.0)) for place in range(200)})
     at = made.reading().get_reader("Doc").get_positions()

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from omnigraph.engine.search import nearest_neighbours as vectors_module
-from omnigraph.engine.search.nearest_neighbours import compute_distances, load_vectors, select_finalists
+from omnigraph.engine.search.nearest_neighbours import load_vectors, select_finalists
 from omnigraph.engine.search.ranking import Scores, rank_rows
 from omnigraph.engine.search.vector_clusters import BOUND_ERROR, VectorClusters, build_clusters
+from omnigraph.engine.search.vector_metric import compute_distances
 from omnigraph.engine.tables.row_layout import Layout
 from property_profiles import profile
 from searching import Rows, Shelf, naive_cosine, nearest
@@ -136,8 +137,13 @@ def check(shelf: Shelf, random: Random) -> None:
     assert pairs == sorted(pairs)
 
 
+def _load(shelf: Shelf) -> vectors_module.VectorColumn:
+    context = shelf.reading()
+    return load_vectors(context, context.get_reader("Doc"), "vec")
+
+
 def known(shelf: Shelf) -> VectorClusters | None:
-    return load_vectors(shelf.reading(), "Doc", "vec").clusters
+    return _load(shelf).clusters
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -236,7 +242,7 @@ def test_rows_are_left_out_by_their_directions(shelf: Shelf, monkeypatch: pytest
         return alike(found, query, rows)
 
     monkeypatch.setattr(vectors_module, "_estimate_cosines", noted)
-    near = select_finalists(load_vectors(shelf.reading(), "Doc", "vec"), np.array([1.0, 0.0, 0.0]), np.arange(200), 3)
+    near = select_finalists(_load(shelf), np.array([1.0, 0.0, 0.0]), np.arange(200), 3)
 
     assert set(shelf.ids(near)) >= {"d000", "d010", "d020"}
     assert max(compared) <= 20

@@ -14,10 +14,10 @@ from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.publisher import publish
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import has_index
-from omnigraph.engine.search.nearest_neighbours import compute_distances
 from omnigraph.engine.search.nth_largest import find_nth_largest
 from omnigraph.engine.search.ranking import Scores, rank_rows, score_rows
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
+from omnigraph.engine.search.vector_metric import compute_distances
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.options import Options
 from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf, TextMatch, TextMode

@@ -88,9 +88,9 @@ def test_the_next_process_analyses_only_what_is_new(shelf: Shelf, monkeypatch: p
     first = ranked(shelf, next_process(shelf))
     analysed: list[int] = []
 
-    def counted(texts: pa.Array, budget: Budget) -> inverted_index.InvertedIndex:
+    def counted(texts: pa.Array, budget: Budget, language: str | None) -> inverted_index.InvertedIndex:
         analysed.append(len(texts))
-        return inverted_index.build_index(texts, budget)
+        return inverted_index.build_index(texts, budget, language)
 
     monkeypatch.setattr(column_index, "build_index", counted)
 

@@ -37,9 +37,11 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts were analysed, call by call."""
     counts: list[int] = []
 
-    def counted(texts: pa.Array, budget: Budget | None = None) -> inverted_index.InvertedIndex:
+    def counted(
+        texts: pa.Array, budget: Budget | None = None, language: str | None = None
+    ) -> inverted_index.InvertedIndex:
         counts.append(len(texts))
-        return inverted_index.build_index(texts, budget)
+        return inverted_index.build_index(texts, budget, language)
 
     monkeypatch.setattr(column_index, "build_index", counted)
     return counts

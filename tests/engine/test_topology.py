@@ -265,4 +265,4 @@ def test_sizes_that_fill_more_than_one_word_are_sorted_too() -> None:
 def sorted_edges(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from omnigraph.engine.tables.csr import _sort_edges
 
-    return _sort_edges(source, target, 2**31, 2**34)
+    return _sort_edges(source, target, 2**31, 2**34, 1)

@@ -311,7 +311,6 @@ IN_A_BODY = [
         "unexpected annotation `@Default`",
         "annotations start with a small letter: did you mean `@default`?",
     ),
-    ('a: String @embed(«source»="x")', "the first argument of `@embed` has no name", "delete `source =`"),
     ("a: String @x(«)»", "expected an argument, found `)`", "write `@x` without parentheses, or an argument in them"),
     (
         'a: String @embed("x", «"y"»)',

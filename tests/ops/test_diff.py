@@ -10,6 +10,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import main
+from omnigraph.engine import table_diff
+from omnigraph.ops import diff as diff_module
+from omnigraph.ops.diff import DiffPosition
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.storage.lance_table import read_io_counts
 from worlds import FAST, rows, runtime
@@ -297,3 +300,46 @@ def test_a_new_rule_is_a_difference_of_its_type_only(graph: og.Graph, capsys: py
 def test_the_command_says_when_nothing_differs(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "main", "dev", graph.uri]) == 0
     assert capsys.readouterr().out == "no differences\n"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 100])
+def test_pages_are_the_whole_diff_in_its_order(graph: og.Graph, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Chunks of a few rows, so that pages end in the middle of some and at the end of others.
+    monkeypatch.setattr(diff_module, "PAGE_BATCH_ROWS", 3)
+    monkeypatch.setattr(table_diff, "COMPARED_ROWS", 4)
+    monkeypatch.setattr(table_diff, "MATCHED_ROWS", 8)
+    put(graph, *(f"old{number}" for number in range(12)))
+    graph.branches.create("work")
+    put(graph, *(f"new{number}" for number in range(9)), branch="work")
+    run(graph, "update P set { n: 7 } where name starts_with 'old1'".replace("'", '"'), branch="work")
+    run(graph, 'delete P where name starts_with "old2"', branch="work")
+    run(graph, 'insert Knows { from: "new1", to: "b", w: 2 } insert C { title: "t" }', branch="work")
+
+    difference = graph.diff("main", "work")
+    pages: list[bytes] = []
+    start: DiffPosition | None = DiffPosition()
+    while start is not None:
+        page = graph.diff("main", "work").read_page(start, limit)
+        assert 0 < len(page.lines) <= limit
+        pages += page.lines
+        start = page.next
+
+    assert len(pages) > 10
+    assert pages == [line.rstrip(b"\n") for line in difference.json_lines()]
+
+
+def test_a_late_page_reads_no_more_than_the_first(graph: og.Graph) -> None:
+    put(graph, *(f"p{number:05}" for number in range(300)), branch="dev")
+    position, costs = DiffPosition(), []
+    while True:
+        difference = graph.diff("main", "dev")
+        before = read_io_counts()
+        page = difference.read_page(position, 20)
+        costs.append(read_io_counts().nbytes - before.nbytes)
+        if page.next is None:
+            break
+        position = page.next
+
+    assert len(costs) == 15
+    # The first page matches the ids, which the others find in the cache.
+    assert max(costs[1:]) <= costs[0]

@@ -38,6 +38,7 @@ def test_a_plan_is_shown_with_the_snapshot_and_what_is_made_of_the_matches(solve
         == explained.text
         == (
             f"query friends at main, commit {commit}\n"
+            "  engine memory: 4 KiB of adjacency, which fits into 2.0 GiB\n"
             "  1. scan $b: User  where its branches lead, ~5 rows\n"
             "    count $b <-[Knows]- $a  from the far end, csr (a small edge type), ~5 each, key ~1 of $a\n"
             "      $a.name = $name\n"
@@ -87,7 +88,8 @@ def test_stages_are_shown_before_what_starts_from_them(solver: Solver) -> None:
     explained = explain(solver.session, call(text), analyze=True)
 
     lines = [line.strip() for line in explained.text.splitlines()]
-    assert lines[1] == "for each row of"
+    assert lines[1].startswith("engine memory: ")
+    assert lines[2] == "for each row of"
     assert lines.index("with") < lines.index("return")
     data = explained.to_json()
     assert [source["text"] for source in data["sources"]] == ["for each row of"]  # type: ignore[attr-defined]  # JSON

@@ -15,7 +15,7 @@ from zygote import Zygote
 POINTS = (
     "publish.staged@9",
     "group.led@4",
-    "group.prepared@2",
+    "version.written@2",
     "group.placed@7",
     "publish.applied@9",
     "publish.flushed@4",

@@ -116,11 +116,14 @@ def racing(uri: str) -> Iterator[None]:
 def committing_at_every_check(uri: str) -> Iterator[None]:
     """The head moves whenever a query looks at its budget: between any two of its steps."""
     check, numbers = Budget.check, iter(range(1, 10**6))
+    # The parts of a step check on several threads; one commit follows the other.
+    lock = threading.Lock()
 
     def commit_and_check(self: Budget) -> None:
-        number = next(numbers)
-        if number <= 30:
-            commit(uri, number)
+        with lock:
+            number = next(numbers)
+            if number <= 30:
+                commit(uri, number)
         check(self)
 
     with patch.object(Budget, "check", commit_and_check):

@@ -58,6 +58,7 @@ class Reader:
     is_large: bool = False
     chunk_rows: int = 3
     """How many rows are made at once, of a graph that is large."""
+    engine: str = "memory"
 
 
 CSR, INDEXED = (replace(FAST, traversal_mode=mode) for mode in (Traversal.CSR, Traversal.INDEXED))
@@ -70,6 +71,7 @@ READERS = (
     Reader("as if large, indexed", INDEXED, is_large=True, chunk_rows=2),
     Reader("as if large, little room", replace(FAST, cache_bytes=TINY_CACHE), is_large=True, chunk_rows=11),
 )
+LOCAL = Reader("local", FAST, engine="local")
 FOLLOWERS = (Reader("follows, csr", CSR), Reader("follows as if large", FAST, is_large=True))
 """Those who read after every commit, and extend what they know."""
 SHARDS = 4
@@ -91,6 +93,12 @@ def test_the_engine_answers_like_the_reference(shard: int, tmp_path: Path) -> No
 def test_stages_unions_and_windows_are_answered_like_the_reference(shard: int, tmp_path: Path) -> None:
     for number in range(shard, 24, SHARDS):
         compare(number, tmp_path, most_tried=20_000, write=random_stage_triple)
+
+
+@pytest.mark.parametrize("write", [random_triple, random_stage_triple])
+def test_the_local_engine_answers_like_the_reference(write: Callable[..., Triple], tmp_path: Path) -> None:
+    for number in range(100, 112):
+        compare(number, tmp_path, most_tried=20_000, write=write, readers=(LOCAL,), queries=8)
 
 
 @pytest.mark.soak
@@ -161,19 +169,22 @@ def compare(
     *,
     most_tried: float = math.inf,
     write: Callable[..., Triple] = random_triple,
+    readers: Sequence[Reader] = READERS,
     **sizes: int,
 ) -> int:
     """Compare the queries of one random graph, always the same for a number; return how many there were."""
     chance = Random(number)
     triple, arm = write(chance, **sizes), chance.choice(ARMS)
     try:
-        return compare_all(triple, arm, root / str(number), most_tried)
+        return compare_all(triple, arm, root / str(number), most_tried, readers)
     except BaseException as error:
         error.add_note(f"example {number}: {arm}\n{triple.world.schema}\n{triple.world.graph}")
         raise
 
 
-def compare_all(triple: Triple, arm: Arm, place: Path, most_tried: float = math.inf) -> int:
+def compare_all(
+    triple: Triple, arm: Arm, place: Path, most_tried: float = math.inf, readers: Sequence[Reader] = READERS
+) -> int:
     """Read a graph in every way, after each commit or at the end; queries with more to try are left out.
 
     Return the number of queries that were compared.
@@ -184,10 +195,11 @@ def compare_all(triple: Triple, arm: Arm, place: Path, most_tried: float = math.
         for session, held in grown(place, triple.world, arm):
             wanted = ((asked, expectation(asked, held, session, most_tried)) for asked in triple.queries)
             expected = [(asked, rows) for asked, rows in wanted if rows is not None]
-            followers = followers or [(reader, opened(session.uri, reader)) for reader in FOLLOWERS]
+            if readers is READERS:
+                followers = followers or [(reader, opened(session.uri, reader)) for reader in FOLLOWERS]
             for reader, graph in followers:
                 check_answers(reader, graph, expected)
-        for reader in READERS:
+        for reader in readers:
             check_answers(reader, opened(str(place), reader), expected)
         return len(expected)
     finally:
@@ -198,7 +210,11 @@ def check_answers(reader: Reader, graph: og.Graph, expected: Sequence[tuple[Aske
     """Fails at the first answer that is not the expected one."""
     with as_if_large(reader.chunk_rows) if reader.is_large else nullcontext():
         for asked, wanted in expected:
-            assert_same(wanted, found_by(graph, asked), f"{reader.name}:\n{asked.text}{dict(asked.params)}")
+            assert_same(
+                wanted,
+                found_by(graph, asked, engine=reader.engine),
+                f"{reader.name}:\n{asked.text}{dict(asked.params)}",
+            )
         graph._session.reads.wait_for_workers()
 
 
@@ -231,10 +247,10 @@ def expectation(asked: Asked, graph: PlainGraph, session: Session, most_tried: f
     return Rows(types, tuple(_plain(row) for row in found.rows), found.is_ordered)
 
 
-def found_by(graph: og.Graph, asked: Asked, memory_bytes: int | None = None) -> Rows:
+def found_by(graph: og.Graph, asked: Asked, memory_bytes: int | None = None, engine: str = "memory") -> Rows:
     """What the engine answers."""
     try:
-        table = graph.query(asked.text, params=asked.params, memory_bytes=memory_bytes).to_arrow()
+        table = graph.query(asked.text, params=asked.params, memory_bytes=memory_bytes, engine=engine).to_arrow()
     except og.OmnigraphError as error:
         return Rows(failure=error.code)
     types = {field.name: field.type for field in table.schema}

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.commit.recovery import RecoveryReport
-from omnigraph.server.logs import JsonFormatter
+from omnigraph.config.tokens import format_token_entry
+from omnigraph.server.logs import FIELDS, REQUEST, BufferedHandler, JsonFormatter
 from serving import ADD, ALL, TOKENS, Served, serving
 
 CANARY = "canary-of-a-value-7f3a"
@@ -89,6 +91,18 @@ def test_a_line_tells_where_a_failed_authentication_came_from(served: Served, li
 
     (line,) = requests_of(lines)
     assert (line["client"], line["error"], line["status"]) == ("testclient", "unauthenticated", 401)
+    assert (line["actor"], line["rejected"]) == (None, "unknown token")
+
+
+def test_a_line_names_the_owner_of_an_expired_token(served: Served, lines: io.StringIO) -> None:
+    expired = format_token_entry(TOKENS["revoked"], "ada", (), datetime(2020, 1, 1, tzinfo=UTC))
+    path = served.home / "tokens.toml"
+    path.write_text(path.read_text(encoding="utf-8") + expired, encoding="utf-8")
+
+    served.client.get("/graphs", headers=served.as_role("revoked"))
+    served.client.get("/graphs")
+
+    assert [line["rejected"] for line in requests_of(lines)] == ["expired token of ada", "no token"]
 
 
 def test_no_log_has_a_token_a_value_a_row_or_a_query(served: Served, lines: io.StringIO) -> None:
@@ -207,3 +221,33 @@ def test_no_log_has_what_an_agent_says(version: str | None, served: Served, line
     assert len(requests_of(lines)) == (len(calls) + 2) * len(TOKENS)
     assert CANARY not in text
     assert [role for role, token in TOKENS.items() if token in text] == []
+
+
+def test_lines_of_requests_are_written_together_and_all_others_at_once() -> None:
+    stream = io.StringIO()
+    handler = BufferedHandler(stream)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+
+    def emit(message: str, level: int = logging.INFO) -> str:
+        handler.handle(logging.LogRecord("omnigraph.server", level, "", 0, message, None, None))
+        return stream.getvalue()
+
+    assert emit(REQUEST) == ""
+    assert emit("serving") == "request\nserving\n"
+    assert emit(REQUEST) == "request\nserving\n"
+    assert emit("failure", logging.ERROR) == "request\nserving\nrequest\nfailure\n"
+    emit(REQUEST)
+    handler.flush()
+    assert stream.getvalue().endswith("failure\nrequest\n")
+
+
+@pytest.mark.parametrize("name", ["Ada", "Żółć", "a\u2028b", "\ud800", "\x1b[31m"])
+def test_a_line_is_ascii_whatever_it_names(name: str) -> None:
+    record = logging.LogRecord("omnigraph.server", logging.INFO, "", 0, "request", None, None)
+    setattr(record, FIELDS, {"branch": name, "other": object})
+
+    line = JsonFormatter(SystemClock()).format(record)
+
+    assert line.isascii()
+    assert "\x1b" not in line
+    assert json.loads(line)["branch"] == name

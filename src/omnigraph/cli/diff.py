@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.options import graph_options, json_option, open_selected_graph, refuse
+from omnigraph.cli.options import graph_options, is_graph_named, json_option, open_selected_graph, refuse
 from omnigraph.cli.render import format_table, get_binary_stdout, print_json, print_text, translate_output_errors
 
 if TYPE_CHECKING:
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
     from omnigraph.ops.row_diff import RowChangeCounts
 
+# Between two states, for the differences from their merge base.
+MERGE_BASE = "..."
+
 
 @click.command("diff")
 @click.argument("before", metavar="A")
-@click.argument("after", metavar="B")
+@click.argument("after", metavar="B", required=False)
 @click.argument("uri", required=False)
 @graph_options
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only this type; may be repeated.")
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 def command(
     *,
     before: str,
-    after: str,
+    after: str | None,
     uri: str | None,
     store: str | None,
     types: tuple[str, ...],
@@ -40,12 +43,21 @@ def command(
 ) -> int:
     """Show the differences between two states of a graph.
 
-    A and B are branches, tags, commits, times, or commits or times of a branch: `main`, `review/x`, 01J…, `main@01J…`,
-    `review/x@2026-01-31T12:00:00Z`. Inserted, updated and deleted rows are counted per type. --format jsonl lists them,
-    each with its values before and after. Only data that differs is read. Differences between the schemas come first.
+    A and B are branches, tags, commits (a unique part of the id is enough), times, or commits or times of a branch:
+    `main`, `review/x`, 01J…, `main@01J…`, `review/x@2026-01-31T12:00:00Z`, `main@2h`; `main~2` is two commits before.
+    `A...B` as one word compares B with the merge base of both: what a merge of B would bring. Inserted, updated and
+    deleted rows are counted per type. --format jsonl lists them, each with its values before and after. Only data that
+    differs is read. Differences between the schemas come first.
     """
     if as_json and format_ == "jsonl":
         refuse("--json prints one document of counts; leave it out with --format jsonl")
+    if MERGE_BASE in before and uri is None and not is_graph_named(store):
+        # `A...B GRAPH`: one word and the graph, which is then the only other argument.
+        uri, after = after, None
+    if after is None:
+        after = before.partition(MERGE_BASE)[2]
+        if not after:
+            refuse("give two states, A and B, or A...B for the differences of B from the merge base")
     graph = open_selected_graph(uri, store, read_only=True)
     diff = graph.diff(before, after, types=types or None)
     if format_ == "jsonl":

@@ -1,12 +1,10 @@
 """Durations on the command line: `90s`, `15m`, `24h`, `7d`, `2w`."""
 
-import re
 from datetime import timedelta
 
 import click
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_DURATION_PATTERN = re.compile(r"(\d{1,9})([smhdw])")
+from omnigraph.clock import parse_duration
 
 
 class Duration(click.ParamType[timedelta]):
@@ -19,13 +17,13 @@ class Duration(click.ParamType[timedelta]):
         # click may pass a value that is already converted.
         if isinstance(value, timedelta):
             return value
-        match = _DURATION_PATTERN.fullmatch(str(value))
-        if match is None:
-            self.fail(f"`{value}` is not a duration, such as 90s, 15m, 24h, 7d or 2w", param, ctx)
         try:
-            return timedelta(**{_UNITS[match[2]]: int(match[1])})
+            duration = parse_duration(str(value))
         except OverflowError:
             self.fail(f"`{value}` is too long for a duration", param, ctx)
+        if duration is None:
+            self.fail(f"`{value}` is not a duration, such as 90s, 15m, 24h, 7d or 2w", param, ctx)
+        return duration
 
 
 DURATION = Duration()

@@ -9,6 +9,7 @@ from omnigraph.cli.options import (
     json_option,
     open_selected_graph,
     parse_params,
+    query_engine_option,
     read_options,
     read_query,
     refuse,
@@ -26,6 +27,7 @@ from omnigraph.schema.bind import load_schema
 
 @click.command("explain")
 @read_options
+@query_engine_option
 @click.option("--analyze", is_flag=True, help="Run the query, and show the actual rows and time of each step.")
 @click.option("--schema", metavar="FILE", help="A schema file (.pg) instead of a graph; shows only the logical plan.")
 @json_option
@@ -42,6 +44,7 @@ def command(  # noqa: PLR0913 - one argument per option
     at: datetime | None,
     seconds: float | None,
     memory_bytes: int | None,
+    engine: str,
     analyze: bool,
     schema: str | None,
     as_json: bool,
@@ -80,6 +83,7 @@ def command(  # noqa: PLR0913 - one argument per option
             at=at,
             seconds=seconds,
             memory_bytes=memory_bytes,
+            engine=engine,
             analyze=analyze,
         )
         document = explained.to_json()

@@ -33,12 +33,13 @@ policy = LazyGroup(
 )
 schema = LazyGroup(
     "schema",
-    help="Plan, apply and show schemas.",
+    help="Infer, plan, apply and show schemas.",
     lazy={
         "apply": LazyCommand(
             "omnigraph.cli.schema:apply",
             "Change a graph's schema and migrate its tables in one commit.",
         ),
+        "infer": LazyCommand("omnigraph.cli.schema:infer", "Infer a schema from files, and how to load them."),
         "plan": LazyCommand(
             "omnigraph.cli.schema:plan",
             "Show the migration steps from one schema to another.",

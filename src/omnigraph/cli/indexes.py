@@ -19,16 +19,19 @@ _STALE_STATES = ("lagging", "missing")
 @click.argument("uri", required=False)
 @graph_options
 @branch_option
+@click.option("--recall", is_flag=True, help="Measure how much of the nearest rows each vector index finds.")
 @json_option
-def command(uri: str | None, store: str | None, branch: str, as_json: bool) -> int:
+def command(uri: str | None, store: str | None, branch: str, recall: bool, as_json: bool) -> int:
     """Show the indexes of a graph and their coverage.
 
     Writes never build indexes: rows that an index does not cover are still found, but more slowly. `omnigraph
     optimize` builds missing indexes and completes lagging ones. An index is small if its table has too few rows for it
-    to help, and unused if no query can use it; `omnigraph optimize --all-indexes` builds those too.
+    to help, and unused if no query can use it; `omnigraph optimize --all-indexes` builds those too. With `--recall`,
+    each vector index that `nearest` uses is searched for a sample of rows: without a filter, and with filters that 10%,
+    1% and 0.1% of the rows pass.
     """
     graph = open_selected_graph(uri, store, read_only=True)
-    reports = graph.indexes(branch=branch)
+    reports = graph.indexes(branch=branch, recall=recall)
     if as_json:
         print_json({"uri": graph.uri, "branch": branch, "indexes": [report.to_json() for report in reports]})
     else:
@@ -51,7 +54,13 @@ def _format_indexes(reports: "list[IndexReport]") -> str:
         for report in reports
     ]
     table = format_table(_HEADERS, rows, right=("coverage", "rows", "size"))
+    table += "".join(_format_recall(report) for report in reports if report.recall is not None)
     stale = sum(report.state.value in _STALE_STATES for report in reports)
     if not stale:
         return table
     return f"{table}\n{format_count(stale, 'index', 'indexes')} to complete: run `omnigraph optimize`\n"
+
+
+def _format_recall(report: "IndexReport") -> str:
+    shares = ", ".join(f"{found:.3f} at {float(share):.1%}" for share, found in (report.recall or {}).items())
+    return f"recall of {report.type_name}.{report.column}: {shares} of the rows\n"

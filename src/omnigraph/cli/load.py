@@ -5,17 +5,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from types import FrameType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
+import omnigraph
 from omnigraph.cli.confirm import confirm_on_remote, find_location_kind
 from omnigraph.cli.exit_codes import EXIT_INTERRUPTED, handle_signals
-from omnigraph.cli.input_files import STDIN
+from omnigraph.cli.file_options import (
+    build_file_options,
+    file_options,
+    has_file_options,
+    is_table_file,
+    parse_typed_paths,
+)
+from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
     branch_option,
     engine_option,
     graph_options,
+    is_graph_named,
     json_option,
     limit_options,
     master_option,
@@ -40,6 +49,7 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 
 @click.command("load")
 @click.argument("uri", required=False)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @graph_options
 @click.option(
     "--mode",
@@ -51,6 +61,9 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 @click.option("--node", "nodes", multiple=True, metavar="TYPE=PATH", help="A file, directory or glob of one node type.")
 @click.option("--edge", "edges", multiple=True, metavar="TYPE=PATH", help="A file, directory or glob of one edge type.")
 @click.option("--map", "columns", multiple=True, metavar="TYPE.PROPERTY=COLUMN", help="The column of a property.")
+@click.option("--mapping", metavar="FILE", help="A mapping of files to types and columns (TOML).")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that is not loaded; may be repeated.")
+@file_options
 @branch_option
 @click.option("--from", "source", metavar="BRANCH", help="Create --branch from this branch first.")
 @click.option("--if-exists", is_flag=True, help="With --from: load into --branch if it exists already.")
@@ -77,12 +90,15 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 def command(  # noqa: PLR0913 - one argument per option
     *,
     uri: str | None,
+    files: tuple[str, ...],
     store: str | None,
     mode: str,
     data: tuple[str, ...],
     nodes: tuple[str, ...],
     edges: tuple[str, ...],
     columns: tuple[str, ...],
+    mapping: str | None,
+    ignore: tuple[str, ...],
     branch: str,
     source: str | None,
     if_exists: bool,
@@ -99,8 +115,12 @@ def command(  # noqa: PLR0913 - one argument per option
     memory_bytes: int | None,
     quiet: bool,
     as_json: bool,
+    **values: object,
 ) -> int:
     """Load files into a graph in one commit.
+
+    FILES are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB: `Person.csv` holds the type Person, and
+    --node, --edge or --mapping say so of other names. Options say how they are written.
 
     --data takes graph JSONL, one node or edge per line; `-` reads stdin. --node and --edge take files of one type:
     Parquet, CSV, ORC, or JSONL with one object of properties per line. Columns are matched by name, or by --map.
@@ -109,7 +129,13 @@ def command(  # noqa: PLR0913 - one argument per option
     existing branch is rejected, or used with --if-exists.
     Spark loads very large input if it is installed; --engine and --master override this.
     """
-    _refuse_if(not (data or nodes or edges), "name what to load: --data FILE, --node TYPE=PATH or --edge TYPE=PATH")
+    if uri is not None and is_graph_named(store) and is_table_file(uri):
+        files = (uri, *files)
+        uri = None
+    _refuse_if(
+        not (data or nodes or edges or files),
+        "name what to load: files, --data FILE, --node TYPE=PATH or --edge TYPE=PATH",
+    )
     _refuse_if(max_errors is not None and on_error == FAIL, "--max-errors needs --on-error DIR")
     _refuse_if(if_exists and source is None, "--if-exists needs --from BRANCH; without --from the branch must exist")
     _refuse_if(master is not None and engine == "local", "--master is for Spark: leave out --engine local")
@@ -123,17 +149,35 @@ def command(  # noqa: PLR0913 - one argument per option
             otherwise="nothing was loaded",
             is_stdin_taken=STDIN in data,
         )
-    typed_nodes = _parse_typed_paths("--node", nodes)
-    typed_edges = _parse_typed_paths("--edge", edges)
+    typed_nodes = parse_typed_paths("--node", nodes)
+    typed_edges = parse_typed_paths("--edge", edges)
     with show_progress(f"omnigraph load → {reveal(target)} ({find_location_kind(target)})", is_quiet=quiet) as line:
         reporter = _LoadProgress(line)
         with reporter.handle_interrupts():
-            result = open_selected_graph(uri, store).load(
-                _resolve_sources(data),
+            graph = open_selected_graph(uri, store)
+            sources = _resolve_sources(data)
+            maps = _parse_columns(columns)
+            # Files that the engine reads by itself stay files: it reads them faster, and on Spark too.
+            if files or mapping or ignore or has_file_options(values):
+                streams = omnigraph.read_files(
+                    files,
+                    graph.accepted_schema(branch=source or branch).source,
+                    mapping=None if mapping is None else read_source(mapping).text,
+                    mapping_base=PurePath(mapping or ".").parent,
+                    nodes=typed_nodes,
+                    edges=typed_edges,
+                    columns=maps,
+                    ignore=ignore,
+                    options=build_file_options(values),
+                )
+                sources = [*(sources or ()), *cast("list[BinaryIO]", streams)] or None
+                typed_nodes, typed_edges, maps = {}, {}, {}
+            result = graph.load(
+                sources,
                 mode=mode,
                 nodes=typed_nodes,
                 edges=typed_edges,
-                map=_parse_columns(columns),
+                map=maps,
                 branch=branch,
                 from_=source,
                 if_exists=if_exists,
@@ -209,16 +253,6 @@ def _get_stdin() -> BinaryIO:
     if sys.stdin is None:  # closed by the parent process
         raise FileUnreadableError("<stdin>", "stdin is closed")
     return sys.stdin.buffer
-
-
-def _parse_typed_paths(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
-    paths: dict[str, list[str]] = {}
-    for pair in pairs:
-        name, sign, path = pair.partition("=")
-        if not (name and sign and path):
-            refuse(f"{option} takes TYPE=PATH, not `{pair}`")
-        paths.setdefault(name, []).append(path)
-    return paths
 
 
 def _parse_columns(pairs: Sequence[str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -14,7 +14,7 @@ import omnigraph
 from omnigraph.cli.error_hints import is_graph
 from omnigraph.cli.input_files import INLINE_NAME, STDIN, read_source
 from omnigraph.cli.render import flush_output
-from omnigraph.clock import parse_instant
+from omnigraph.clock import parse_moment
 from omnigraph.config.tokens import read_client_token
 from omnigraph.lang.source import Source
 from omnigraph.query.params import ParamText
@@ -55,6 +55,14 @@ engine_option = click.option(
     help="Run in this process (local) or on Spark; the result is the same.",
 )
 
+query_engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", "memory", "local"]),
+    default="auto",
+    show_default=True,
+    help="Run in memory, or on all cores with what does not fit on disk (local); the answer is the same.",
+)
+
 master_option = click.option(
     "--master",
     metavar="URL",
@@ -86,7 +94,10 @@ graph_option = click.option(
 
 
 snapshot_option = click.option(
-    "--snapshot", "commit_id", metavar="ID", help="The state of a commit, tag or manifest version."
+    "--snapshot",
+    "commit_id",
+    metavar="ID",
+    help="The state of a commit (a part of the id is enough), tag or manifest version; ID~2 is two before.",
 )
 
 query_option = click.option("--query", "path", metavar="FILE", help="The query file (.gq).")
@@ -196,6 +207,11 @@ def resolve_graph_uri(uri: str | None, store: str | None) -> str:
     return f"{server.rstrip('/')}/graphs/{graph or ''}"
 
 
+def is_graph_named(store: str | None) -> bool:
+    """Return whether an option or the environment names the graph, so that no argument has to."""
+    return store is not None or _get_server() is not None
+
+
 def open_selected_graph(uri: str | None, store: str | None, *, read_only: bool = False) -> "Graph":
     """Open the graph of a command, in its store or on a server."""
     graph_uri = resolve_graph_uri(uri, store)
@@ -220,20 +236,24 @@ def _close_graph(graph: "Graph") -> None:
 
 
 class Instant(click.ParamType[datetime]):
-    """A time with a time zone."""
+    """A time with a time zone, or a time ago."""
 
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Parse a time, and convert it to UTC."""
+        """Parse a time, and convert it to UTC; `2h` is two hours ago."""
         try:
-            return parse_instant(str(value))
+            return parse_moment(str(value), datetime.now(UTC))
         except ValueError:
-            self.fail(f"`{value}` is not a time with a time zone, such as 2026-01-31T12:00:00Z", param, ctx)
+            expected = "a time with a time zone, such as 2026-01-31T12:00:00Z, or a time ago, such as 2h"
+            self.fail(f"`{value}` is not {expected}", param, ctx)
 
 
 at_option = click.option(
-    "--at", type=Instant(), metavar="TIME", help="The state at this time, such as 2026-01-31T12:00:00Z."
+    "--at",
+    type=Instant(),
+    metavar="TIME",
+    help="The state at this time: 2026-01-31T12:00:00Z, or 2h for two hours ago.",
 )
 
 

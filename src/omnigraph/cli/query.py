@@ -8,6 +8,7 @@ from omnigraph.cli.options import (
     json_option,
     open_selected_graph,
     parse_params,
+    query_engine_option,
     read_options,
     read_query,
     refuse_two_states,
@@ -18,6 +19,7 @@ from omnigraph.cli.result_formats import resolve_format, result_options, write_r
 
 @click.command("query")
 @read_options
+@query_engine_option
 @result_options
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -33,6 +35,7 @@ def command(  # noqa: PLR0913 - one argument per option
     at: datetime | None,
     seconds: float | None,
     memory_bytes: int | None,
+    engine: str,
     format_: str | None,
     output: str | None,
     as_json: bool,
@@ -61,6 +64,7 @@ def command(  # noqa: PLR0913 - one argument per option
         at=at,
         seconds=seconds,
         memory_bytes=memory_bytes,
+        engine=engine,
     )
     write_result(result, output_format, output, as_json=as_json)
     return 0

@@ -2,12 +2,14 @@
 
 from datetime import datetime
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
 
 import omnigraph
 from omnigraph.cli.confirm import can_ask, confirm, find_location_kind
+from omnigraph.cli.file_options import build_file_options, file_options, parse_typed_paths
 from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
     at_option,
@@ -20,6 +22,7 @@ from omnigraph.cli.options import (
     refuse_two_states,
     snapshot_option,
 )
+from omnigraph.cli.output_files import write_source
 from omnigraph.cli.render import print_error, print_json, print_text
 from omnigraph.cli.schema_warnings import warn_misspelt_annotations
 from omnigraph.schema.bind import load_schema
@@ -213,4 +216,46 @@ def show(
         print_json(schema.to_json())
     else:
         print_text(schema.source if schema.source.endswith("\n") else schema.source + "\n")
+    return 0
+
+
+@click.command("infer")
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--node", "nodes", multiple=True, metavar="TYPE=FILE", help="A file of nodes of this type; repeatable.")
+@click.option("--edge", "edges", multiple=True, metavar="TYPE=FILE", help="A file of edges of this type; repeatable.")
+@click.option("--enums", is_flag=True, help="Make columns with few texts enums.")
+@file_options
+@click.option("-o", "--output", metavar="FILE", help="Write the schema here, and the mapping beside it.")
+@json_option
+def infer(
+    *,
+    files: tuple[str, ...],
+    nodes: tuple[str, ...],
+    edges: tuple[str, ...],
+    enums: bool,
+    output: str | None,
+    as_json: bool,
+    **values: object,
+) -> int:
+    """Infer a schema from files, and the mapping with which they load.
+
+    Files are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB, also compressed with gzip; all rows are
+    read. Each guess is a comment. With -o people.pg the mapping is people.mapping.toml, for `omnigraph load --mapping`.
+    """
+    inferred = omnigraph.infer_schema(
+        files,
+        nodes=parse_typed_paths("--node", nodes),
+        edges=parse_typed_paths("--edge", edges),
+        enums=enums,
+        options=build_file_options(values),
+    )
+    mapping = None if output is None else str(PurePath(output).with_suffix(".mapping.toml"))
+    if output is not None and mapping is not None:
+        write_source(output, inferred.source)
+        write_source(mapping, inferred.mapping)
+    if as_json:
+        written = [] if output is None else [output, mapping]
+        print_json({"schema": inferred.source, "mapping": inferred.mapping, "files": written})
+    else:
+        print_text(inferred.source if output is None else f"wrote {output} and {mapping}\n")
     return 0

@@ -11,7 +11,6 @@ from omnigraph.commit.purges import Purge
 from omnigraph.commit.requirements import Requirement
 from omnigraph.commit.row_changes import RowChange
 from omnigraph.storage.staging import ROW_CHANGES, StagedWrite
-from omnigraph.storage.version_stack import StackedVersion
 from omnigraph.storage.watch import Watch
 
 
@@ -31,8 +30,6 @@ class Move:
     staged: StagedWrite
     change: RowChange | None = None
     """The rows that it changes, if they are few."""
-    prepared: StackedVersion | None = None
-    """Its version, if that was created ahead of its turn in a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

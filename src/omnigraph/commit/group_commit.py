@@ -23,7 +23,6 @@ from omnigraph.commit.gc_horizon import (
     check_merge_source_retained,
     check_staged_files,
 )
-from omnigraph.commit.group_stack import prepare_versions
 from omnigraph.commit.idempotency import check_same_request
 from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAINTENANCE, Commit, Snapshot
@@ -35,14 +34,10 @@ from omnigraph.commit.version_builder import VersionBuilder
 from omnigraph.errors import CorruptError
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.table_cache import PANIC, TableCache
-from omnigraph.telemetry import log as telemetry_log
 
 # The number of swaps that a write may lose in all. Rounds lost over tables that the write itself uses have a lower
 # limit, `Options.publish_rounds`.
 MAX_ROUNDS = 100
-
-# The number of versions that a round may create in vain, because a write that they expected failed.
-MAX_WASTED_VERSIONS = 64
 
 # After this time a group is published, and the others form the next one. It matters to writes of one row, which are all
 # run again: 64 of them took 12 s on an object store, and again if another process won the swap.
@@ -119,9 +114,6 @@ class _GroupRound:
         self.outcomes: dict[PendingCommit, _Outcome] = {}
         self.plans: dict[PendingCommit, CommitPlan] = {}
         self._since: dict[int, list[Commit]] = {}
-        # Plans whose versions were created ahead; each is right if those before it are placed as expected.
-        self._prepared: dict[PendingCommit, CommitPlan] = {}
-        self._wasted = 0
         self._began = log.store.runtime.clock.monotonic()
 
     @property
@@ -138,48 +130,10 @@ class _GroupRound:
 
     def place_all(self, writes: Sequence[PendingCommit]) -> None:
         """Add writes one after the other, until the head has no room for another commit or the time is over."""
-        for position, write in enumerate(writes):
-            is_prepared = write in self._prepared
-            if self.is_full or (self.is_late and not is_prepared):
+        for write in writes:
+            if self.is_full or self.is_late:
                 return
-            if not is_prepared:
-                self._prepare(writes[position:])
             self.place(write)
-            prepared = self._prepared.pop(write, None)
-            if prepared is not None and not self._has_versions(prepared):
-                # The versions of those after it contain its rows.
-                self._wasted += 1 + len(self._prepared)
-                self._prepared.clear()
-
-    def _prepare(self, writes: Sequence[PendingCommit]) -> None:
-        """Create the versions of the next writes side by side, as far as their places are certain."""
-        room = self._log.store.runtime.options.head_commits + 1 - len(self.state.snapshot.manifest.commits)
-        # Guesses that fail cost more than a chain.
-        if min(room, len(writes)) < 2 or self._wasted > MAX_WASTED_VERSIONS:
-            return
-        plans = [write.plan for write in writes[:room]]
-        try:
-            stacked = prepare_versions(plans, self.state, self._handles, self._list_commits_since)
-        except BaseException as error:
-            if not isinstance(error, Exception) and type(error).__name__ != PANIC:
-                raise
-            # Each write then gets its version in its turn, and fails there if it must.
-            telemetry_log.info("versions were not created side by side: %s", error)
-            self._wasted = MAX_WASTED_VERSIONS + 1
-            return
-        for write, plan in zip(writes, stacked, strict=False):
-            self._prepared[write] = plan
-            write.files += [file for move in plan.moves if move.prepared is not None for file in move.prepared.files]
-        if stacked:
-            self._log.store.runtime.faults.reach("group.prepared")
-
-    def _has_versions(self, plan: CommitPlan) -> bool:
-        """Return whether the state has the versions that were created ahead for a plan."""
-        pins = self.state.snapshot.pins
-        return all(
-            move.prepared is not None and pins[move.table_key].version == int(move.prepared.dataset.version)
-            for move in plan.moves
-        )
 
     def place(self, write: PendingCommit) -> None:
         """Add a write after the others, or record that it fails, repeats another or changes nothing."""
@@ -193,8 +147,7 @@ class _GroupRound:
         self._log.store.runtime.faults.reach("group.placed")
 
     def _place(self, write: PendingCommit) -> _Outcome:
-        plan: CommitPlan | None = self._prepared.get(write, write.plan)
-        assert plan is not None  # noqa: S101 - narrows the type, which a run again widens
+        plan = write.plan
         if plan.base.table.version > self.base.table.version:
             raise CorruptError.graph_replaced(
                 self._log.store.location.uri, plan.base.table.version, self.base.table.version
@@ -206,9 +159,10 @@ class _GroupRound:
                 # A swap whose response was lost looks like a lost swap: this write's own commit is then in the history.
                 if commit.id == write.commit_id or _is_same_request(plan, commit):
                     return commit, commit.id != write.commit_id
-            plan = self._move(write, plan, between)
-            if plan is None:
+            moved = self._move(write, plan, between)
+            if moved is None:
                 return None
+            plan = moved
         if plan.watch is not None:
             # The last check of the round: once its swap is sent, the commit may be visible.
             plan.watch.check()

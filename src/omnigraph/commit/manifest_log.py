@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.branch_errors import BranchGoneError, OutcomeUnknownError
-from omnigraph.commit.freshness import Freshness
+from omnigraph.commit.freshness import Freshness, Instant
 from omnigraph.commit.key_index import KeyFinder, is_remembered
 from omnigraph.commit.manifest_codec import (
     ManifestCorruptError,
@@ -118,17 +118,24 @@ class ManifestLog:
         # The version on which the last swap was lost.
         self._lost_on = 0
 
-    def head(self) -> Head:
-        """Return the newest state. Costs one probe if nothing has changed.
+    def head(self, max_age: float = 0.0) -> Head:
+        """Return the newest state, or one that was the newest within the last `max_age` seconds.
+
+        Costs one probe if nothing has changed, and none if the cached state is recent enough.
 
         Raises:
             BranchGoneError: The branch was deleted.
         """
+        cached = self._head
+        if cached is not None and max_age > 0 and self._freshness.is_within(max_age):
+            return _check_live(cached)
         return _check_live(self.final_head())
 
     def final_head(self) -> Head:
         """Return the newest state, like `head`; for a deleted branch, its last state."""
         cached = self._head
+        # Taken before the store is asked: a state that is this old was the newest then, whatever the answer took.
+        asked_at = self._freshness.read_clocks()
         if cached is None:
             try:
                 table = open_cas_table(self.store, self.path)
@@ -142,9 +149,9 @@ class ManifestLog:
             if table.version < cached.table.version:
                 raise CorruptError.graph_replaced(self.store.location.uri, cached.table.version, table.version)
             if table is cached.table:
-                self._freshness.renew()
+                self._freshness.renew(asked_at)
                 return cached
-        return self._read(table)
+        return self._read(table, asked_at)
 
     def peek_head(self) -> Head | None:
         """Return the newest state seen so far, without a request.
@@ -301,7 +308,7 @@ class ManifestLog:
             # Not cached, because it is not the newest state.
             return _build_head(self.branch, table, read_head(table))
 
-    def _read(self, table: CasTable) -> Head:
+    def _read(self, table: CasTable, asked_at: Instant | None = None) -> Head:
         check_stamp(table.metadata)
         try:
             manifest = read_head(table)
@@ -309,9 +316,9 @@ class ManifestLog:
             raise _blame_version(table, error) from error
         if manifest.branch != self.branch:
             raise ManifestCorruptError(f"it belongs to `{manifest.branch}`, not to `{self.branch}`", self.path)
-        return self._cache_head(table, manifest)
+        return self._cache_head(table, manifest, asked_at)
 
-    def _cache_head(self, table: CasTable, manifest: Manifest) -> Head:
+    def _cache_head(self, table: CasTable, manifest: Manifest, asked_at: Instant | None = None) -> Head:
         """Return the state of a version, and cache it if it is the newest one that any thread has seen."""
         head = _build_head(self.branch, table, manifest)
         # Most pins are the objects of the state before, and were registered with it.
@@ -320,7 +327,7 @@ class ManifestLog:
         with self._lock:
             if self._head is None or self._head.snapshot.manifest_version < head.snapshot.manifest_version:
                 self._head = head
-            self._freshness.renew()
+            self._freshness.renew(asked_at)
         return head
 
     def _swap(self, base: Head, prepared: PreparedSwap, has_landed: Callable[[Head], bool], commit_id: str) -> CasTable:

@@ -15,6 +15,8 @@ MAIN = "main"
 RECORD = "record"
 # The operation of automatic maintenance: no user called it, so listings and `cleanup --keep` skip it (decision 69).
 MAINTAIN = "maintain"
+# The operation that fills in the vectors of texts.
+EMBED = "embed"
 # Operations that change how rows are stored, never their values: they conflict with no other commit.
 MAINTENANCE = frozenset({"optimize", "reindex", RECORD, MAINTAIN})
 
@@ -115,6 +117,11 @@ class Commit(JsonStruct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     def is_automatic(self) -> bool:
         """Whether automatic maintenance made this commit: it is hidden from listings, and no retention counts it."""
         return self.operation == MAINTAIN
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether this commit is no step of a history for people: maintenance, or vectors of texts that stayed."""
+        return self.is_maintenance or self.operation == EMBED
 
     @property
     def is_silent(self) -> bool:

@@ -88,9 +88,6 @@ def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables, known: Mappi
     other = known[move.table_key]
     own = move.change
     is_apart = own is not None and other is not None and own.ids.isdisjoint(other.ids)
-    prepared = move.prepared
-    if is_apart and prepared is not None and prepared.fits(move.staged, table.version):
-        return replace(move, staged=prepared.staged)
     if own is None or other is None or not is_apart or (other.moves_rows and move.staged.taken_rows):
         staged = rebase_staged(move.staged, table)
         # Another commit may have inserted a row that it now replaces.

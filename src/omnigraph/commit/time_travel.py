@@ -1,16 +1,27 @@
 """Read a state of a branch by commit, time or manifest version, by undoing commits back from the head."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain, islice
 
 from omnigraph.clock import format_instant, parse_instant
 from omnigraph.commit.gc_horizon import check_commit_retained
 from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins, find_schema
 from omnigraph.commit.manifest_types import Commit, Pin, PinChange, Snapshot, TableRecord
 from omnigraph.commit.ref_names import looks_like_id
-from omnigraph.errors import Kind, MissingError
+from omnigraph.errors import BadArgumentError, Kind, MissingError
+from omnigraph.ids import ULID_LENGTH
 from omnigraph.storage.verification import Verifier
+
+# A ULID begins with its time: 8 characters are a second. It ends with randomness: of 6 characters, a billion values.
+MIN_BEGINNING = 8
+MIN_ENDING = 6
+# The number of ids that an error about a short id lists.
+MAX_LISTED = 8
+# `~` is not allowed in the names of branches and tags.
+_STEPS = re.compile(r"(?P<name>.+)~(?P<count>[0-9]{0,9})", re.DOTALL)
 
 
 class CommitMissingError(MissingError):
@@ -27,6 +38,9 @@ class CommitMissingError(MissingError):
     is_snapshot: bool = False
 
     def __str__(self) -> str:
+        steps = split_steps(self.wanted)
+        if steps is not None:
+            return f"the history of `{steps[0]}` has no commit {steps[1]:,} before it; see `omnigraph commit list`"
         if not looks_like_id(self.wanted) and " " not in self.wanted:
             hint = f"; did you mean `{self.near}`?" if self.near else ""
             rest = "or a manifest version" if self.is_snapshot else "a branch, or a time with its zone"
@@ -44,6 +58,43 @@ def read_at_commit(log: ManifestLog, head: Head, commit_id: str) -> Snapshot:
         CommitCollectedError: Cleanup has collected it.
     """
     return _undo_until(log, head, lambda commit: commit.id == commit_id, commit_id)
+
+
+def split_steps(text: str) -> tuple[str, int] | None:
+    """Split `X~3` into the name before `~` and the number, 1 if it is left out; None if there is no `~` at the end."""
+    match = _STEPS.fullmatch(text)
+    return None if match is None else (match["name"], int(match["count"] or 1))
+
+
+def step_back(log: ManifestLog, head: Head, commit: Commit, count: int) -> Commit | None:
+    """Return the `count`-th first parent of a commit, not counting folded ones; None if there are fewer."""
+    if count == 0:
+        return commit
+    older = (other for other in log.iter_history(head, commit.seq) if not other.is_folded)
+    return next(islice(older, count - 1, None), None)
+
+
+def looks_like_short_id(text: str) -> bool:
+    """Return whether a text could be a part of a commit id: its first 8 or its last 6 characters, or more."""
+    return MIN_ENDING <= len(text) < ULID_LENGTH and text.isascii() and text.isalnum()
+
+
+def find_short_id(text: str, histories: Iterable[Iterable[Commit]]) -> str | None:
+    """Return the id of the only commit of these histories that begins or ends with a text; None if there is none.
+
+    Raises:
+        BadArgumentError: Several do.
+    """
+    part = text.upper()
+    has_beginning = len(part) >= MIN_BEGINNING
+    # A commit may be in several histories. Kept in their order, which is newest first.
+    ids: dict[str, None] = {}
+    for commit in chain.from_iterable(histories):
+        if commit.id.endswith(part) or (has_beginning and commit.id.startswith(part)):
+            ids[commit.id] = None
+    if len(ids) > 1:
+        raise BadArgumentError.commit_ambiguous(text, tuple(ids)[:MAX_LISTED], len(ids))
+    return next(iter(ids), None)
 
 
 def read_at_time(log: ManifestLog, head: Head, instant: datetime) -> Snapshot:

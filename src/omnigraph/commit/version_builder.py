@@ -9,7 +9,6 @@ from omnigraph.storage.layout import format_version_name
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.table_cache import TableCache
 from omnigraph.storage.version_files import find_used_lists
-from omnigraph.storage.version_stack import adopt_stacked
 from omnigraph.storage.versions import apply, create_table, list_detached_files
 
 
@@ -100,11 +99,7 @@ class VersionBuilder:
             return built[2]
         # Listed before the version is created, so that the files of a failed attempt are removed too.
         self._files += move.staged.files
-        prepared = move.prepared
-        if prepared is not None and prepared.staged is move.staged and move.staged.base == base:
-            version = adopt_stacked(self._handles, prepared)
-        else:
-            version = apply(self._handles, move.staged, base)
+        version = apply(self._handles, move.staged, base)
         record_checksum(self._store, move.staged.path, version, move.staged.rows_after)
         self._versions[move.table_key] = (move, base, version)
         self._files += list_detached_files(move.staged.path, [version])

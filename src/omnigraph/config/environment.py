@@ -31,6 +31,7 @@ VERIFY = "OMNIGRAPH_VERIFY"
 QUERY_SECONDS = "OMNIGRAPH_QUERY_SECONDS"
 QUERY_MEMORY_BYTES = "OMNIGRAPH_QUERY_MEMORY_BYTES"
 SPILL_BYTES = "OMNIGRAPH_SPILL_BYTES"
+THREADS = "OMNIGRAPH_THREADS"
 MAINTENANCE = "OMNIGRAPH_MAINTENANCE"
 MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 SPARK_BYTES = "OMNIGRAPH_SPARK_BYTES"
@@ -76,6 +77,7 @@ def build_runtime(environment: Mapping[str, str]) -> Runtime:
         query_seconds=_read_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
         query_memory_bytes=_read_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
         spill_bytes=_read_count(environment, SPILL_BYTES, _DEFAULTS.spill_bytes),
+        threads=_read_count(environment, THREADS, 0) or None,
         maintenance=_read_choice(environment, MAINTENANCE, _DEFAULTS.maintenance),
         upkeep=UpkeepOptions(
             concurrency=_read_count(environment, MAINTENANCE_CONCURRENCY, _DEFAULTS.upkeep.concurrency)

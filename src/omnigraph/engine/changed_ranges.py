@@ -46,11 +46,14 @@ class ChangedRange:
     def iter_slices(self, size: int) -> Iterator[Positions]:
         """Yield the positions, at most `size` per slice."""
         for first in range(0, self.count, size):
-            last = min(first + size, self.count)
-            if self.chosen is None:
-                yield np.arange(self.start + first, self.start + last, dtype=np.int64)
-            else:
-                yield self.chosen[first:last]
+            yield self.get_slice(first, size)
+
+    def get_slice(self, first: int, size: int) -> Positions:
+        """Return at most `size` positions, from the one of that number on."""
+        last = min(first + size, self.count)
+        if self.chosen is None:
+            return np.arange(self.start + first, self.start + last, dtype=np.int64)
+        return self.chosen[first:last]
 
 
 def concat_positions(ranges: Sequence[ChangedRange]) -> Positions:

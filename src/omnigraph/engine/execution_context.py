@@ -52,6 +52,8 @@ class ExecutionContext:
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
     # By the text of a hop over several edges, whether its upper bound left nodes unreached.
     cut_offs: dict[str, CutOff] = field(default_factory=dict, repr=False, compare=False)
+    # By vector property, the lowest expected recall of its searches by an index; None if all were exact.
+    recalls: dict[str, float | None] = field(default_factory=dict, repr=False, compare=False)
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -104,11 +106,24 @@ class ExecutionContext:
 
     def list_notes(self) -> tuple[str, ...]:
         """Return what the caller should know about the result, in the order of the plan."""
-        return tuple(
+        cut_offs = (
             f"{text} stopped at its upper bound: more nodes are reachable over more edges"
             for text, cut_off in self.cut_offs.items()
             if cut_off.is_found
         )
+        return (*cut_offs, *self.list_searches())
+
+    def list_searches(self) -> tuple[str, ...]:
+        """Return, for each vector property with an index that was searched, whether that was exact."""
+        return tuple(
+            f"nearest of {name} is {'exact' if recall is None else f'approximate: expected recall {recall:.3f}'}"
+            for name, recall in self.recalls.items()
+        )
+
+    def note_search(self, name: str, recall: float | None) -> None:
+        """Record that a property with a vector index was searched with this expected recall, or exactly."""
+        recalls = [value for value in (self.recalls.get(name), recall) if value is not None]
+        self.recalls[name] = min(recalls, default=None)
 
     def release(self) -> None:
         """Release all adjacency once the pattern is solved: the rows of the result may be fetched much later."""

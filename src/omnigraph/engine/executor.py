@@ -1,6 +1,9 @@
 """Execute physical plans: steps run over one table of bindings, in chunks where it grows large."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +16,13 @@ from omnigraph.engine.operators.chunking import CollectSink, empty_bindings
 from omnigraph.engine.operators.cycle_close import close_cycle
 from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.operators.edge_access import EdgeAccess
-from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, is_closed_by, orient
+from omnigraph.engine.operators.expand import Closing, bindings_nbytes, expand, get_other_end, is_closed_by, orient
 from omnigraph.engine.operators.filter import BindingValues, to_mask
 from omnigraph.engine.operators.join import build_product, join, semi_join
 from omnigraph.engine.operators.join_keys import match_join
 from omnigraph.engine.operators.join_matches import JoinMatches
 from omnigraph.engine.operators.multiplicity import check_multiplicity, multiply_counts
+from omnigraph.engine.operators.reduced_lists import Reductions
 from omnigraph.engine.operators.walk_hop import WalkAccess, close_walks, expand_walks
 from omnigraph.engine.output.aggregate_sink import AggregateSink
 from omnigraph.engine.output.distinct import merge_equal_rows
@@ -51,12 +55,39 @@ from omnigraph.query.logical_plan import ReadQuery, UnionSource, list_sources
 _SINGLE_ROW = Bindings({}, 1)
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixRows:
+    """The rows of the first steps of a plan, in chunks, and the steps that are left to run over them."""
+
+    chunks: Iterator[Bindings]
+    rest: tuple[Step, ...]
+    groups: Frame | None = None
+    """The groups of the result, complete, instead of rows."""
+
+
+class PrefixEngine(Protocol):
+    """Another engine, which runs the first steps of a plan."""
+
+    lines: list[str]
+    """What it has run, line by line, if the run is profiled."""
+
+    def run(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> AbstractContextManager[PrefixRows]:
+        """Return the rows of the steps that it runs."""
+        ...
+
+
 def execute(
-    query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext, *, chunk_rows: int = CHUNK_ROWS
+    query: ReadQuery,
+    plan: PhysicalPlan,
+    context: ExecutionContext,
+    *,
+    chunk_rows: int = CHUNK_ROWS,
+    prefix: PrefixEngine | None = None,
 ) -> ResultFrame:
     """Execute a query and return its rows, whose values are fetched later.
 
-    Matches go through a sink chunk by chunk, so memory follows the size of the result, not the number of matches.
+    Matches go through a sink chunk by chunk, so memory follows the size of the result, not the number of matches. The
+    engine `prefix`, if there is one, runs the first steps.
 
     Raises:
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget is exhausted, or the caller cancelled.
@@ -67,8 +98,8 @@ def execute(
         # No row is returned, so none is looked for; what types can tell is checked already.
         return build_result(query, _bind_no_rows(plan), context)
     if plan.parts:
-        return _execute_parts(query, plan, context, chunk_rows)
-    rows = _solve_source(query, plan, context, chunk_rows)
+        return _execute_parts(query, plan, context, chunk_rows, prefix)
+    rows = _solve_source(query, plan, context, chunk_rows, prefix)
     chunk_rows = _limit_chunk_rows(context, chunk_rows)
     _, row_limit = resolve_row_range(query, context.inputs)
     sink: AggregateSink | TopKSink
@@ -83,9 +114,14 @@ def execute(
         if not plan.steps:
             # The sink owns what is added to it, and releases it.
             context.budget.claim(bindings_nbytes(rows), "the matches of the pattern")
+        groups: Frame | None = None
         if rows.size:
-            Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity).run(plan.steps, rows)
-        matches = sink.finalize()
+            pipeline = Pipeline(executor, sink, has_multiplicity=plan.has_multiplicity)
+            if prefix is None or not plan.steps:
+                pipeline.run(plan.steps, rows)
+            else:
+                groups = _run_prefix(query, plan, rows, pipeline, sink, prefix)
+        matches = sink.finalize() if groups is None else filter_having(groups, query)
     finally:
         executor.close()
         context.release()
@@ -97,19 +133,53 @@ def execute(
     return result
 
 
-def _execute_parts(query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext, chunk_rows: int) -> ResultFrame:
+def _run_prefix(
+    query: ReadQuery,
+    plan: PhysicalPlan,
+    rows: Bindings,
+    pipeline: Pipeline,
+    sink: AggregateSink | TopKSink,
+    prefix: PrefixEngine,
+) -> Frame | None:
+    """Run the first steps of a plan in another engine, and the rest over its rows, chunk by chunk.
+
+    Return the groups of the result if the engine has computed these too.
+    """
+    with prefix.run(query, plan, rows) as solved:
+        for chunk in solved.chunks:
+            pipeline.run_chunk(solved.rest, chunk)
+            sink.end_chunk(is_complete=False)
+            if sink.is_done:
+                break
+        return solved.groups
+
+
+def _execute_parts(
+    query: ReadQuery,
+    plan: PhysicalPlan,
+    context: ExecutionContext,
+    chunk_rows: int,
+    prefix: PrefixEngine | None,
+) -> ResultFrame:
     """Execute the parts of a query that folds all matches into one row, and return the row with all aggregates."""
-    frames = [execute(part, part_plan, context, chunk_rows=chunk_rows).frame for part, part_plan in plan.parts]
+    results = [execute(part, own, context, chunk_rows=chunk_rows, prefix=prefix) for part, own in plan.parts]
+    frames = [result.frame for result in results]
     aggregates = {name: values for frame in frames for name, values in frame.aggregates.items()}
     row = replace(frames[0], aggregates=aggregates)
     return build_result(query, filter_having(row, query), context)
 
 
-def _solve_source(query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext, chunk_rows: int) -> Bindings:
+def _solve_source(
+    query: ReadQuery,
+    plan: PhysicalPlan,
+    context: ExecutionContext,
+    chunk_rows: int,
+    prefix: PrefixEngine | None,
+) -> Bindings:
     """Return the rows that a read starts from: those of an earlier stage or a union, or one row without variables."""
     columns = []
     for source, source_plan in zip(list_sources(query), plan.sources, strict=True):
-        result = execute(source, source_plan, context, chunk_rows=chunk_rows)
+        result = execute(source, source_plan, context, chunk_rows=chunk_rows, prefix=prefix)
         columns.append(evaluate_columns(result, query))
         # Its variables end here; those of the same name that follow are others.
         context.values.drop((each.variable for each in source.inputs), context.budget)
@@ -168,6 +238,7 @@ class _Executor:
         self._edge_access: dict[int, EdgeAccess] = {}
         self._walk_access: dict[int, WalkAccess] = {}
         self._derived: dict[tuple[Step, ...], Bindings] = {}
+        self._reductions = Reductions()
         self.solved_sides: dict[int, Bindings] = {}
         self.last_match: tuple[Join, Bindings, JoinMatches] | None = None
         self._blocks = BlockSteps(context)
@@ -179,6 +250,7 @@ class _Executor:
         self._edge_access.clear()
         self._walk_access.clear()
         self._derived.clear()
+        self._reductions.clear()
         self.solved_sides.clear()
         self._blocks.close()
         self.last_match = None
@@ -189,6 +261,23 @@ class _Executor:
         sink = CollectSink(self.context.budget, last, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows)
         Pipeline(self, sink, has_multiplicity=has_multiplicity).run(steps, bindings)
         return sink.finalize()
+
+    def reduce_lists(
+        self, step: Expand, bindings: Bindings, closing: Closing | None, *, has_multiplicity: bool
+    ) -> None:
+        """Reduce the lists of a hop, and of the condition after it, to the neighbours that pass, if that pays off."""
+        if step.node.is_free or step.link.is_multi or step.link.walk is not None or not bindings.size:
+            return
+        candidates = self._get_candidates(step.node, has_multiplicity=has_multiplicity)
+
+        def find_passing() -> NDArray[np.bool_]:
+            counts = candidates.count_by_position()
+            return counts.astype(np.bool_, copy=False) if counts.dtype == np.bool_ else counts > 0
+
+        self.get_edge_access(step.link).reduce(bindings.columns[step.source], find_passing, self._reductions)
+        if closing is not None:
+            near = bindings.columns[get_other_end(closing[0], step.node.variable)]
+            closing[1].reduce(near, find_passing, self._reductions)
 
     def find_closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
         """Return the cycle-closing step after a hop if both can run as one, else None."""

@@ -54,6 +54,11 @@ class StepRunner(Protocol):
     def run_step(self, step: Step, bindings: Bindings, closing: Closing | None, *, has_multiplicity: bool) -> Bindings:
         """Run one step."""
 
+    def reduce_lists(
+        self, step: Expand, bindings: Bindings, closing: Closing | None, *, has_multiplicity: bool
+    ) -> None:
+        """Reduce the lists of a hop, and of the condition after it, to the neighbours that pass, if that pays off."""
+
     def find_closing(self, step: Step, then: tuple[Step, ...]) -> Closing | None:
         """Return the cycle-closing step after a hop if both can run as one, else None."""
 
@@ -93,12 +98,14 @@ class Pipeline:
         while index < len(steps):
             step = steps[index]
             paired = self._try_semi_join(steps[index : index + 2], bindings, is_chunk=is_sorted is not None)
+            closing = self._runner.find_closing(step, steps[index + 1 : index + 2])
+            if isinstance(step, Expand):
+                self._runner.reduce_lists(step, bindings, closing, has_multiplicity=self._has_multiplicity)
             row_sums = _NO_ROW_SUMS if paired is not None else self._sum_output_rows(step, bindings)
             if self._is_large(step, bindings, row_sums, is_sorted=is_sorted):
                 self._split(steps[index:], bindings, row_sums, is_sorted=is_sorted, is_whole=is_whole)
                 self._budget.release(bindings_nbytes(bindings) if is_claimed else 0)
                 return
-            closing = self._runner.find_closing(step, steps[index + 1 : index + 2])
             if self._sink.is_deduplicating and is_sorted is not None and step is steps[-1] and _is_costly(step):
                 # The sink deduplicates across chunks anyway, so doing it per chunk as well does not pay off.
                 result = _drop_columns(step, bindings)
@@ -115,6 +122,17 @@ class Pipeline:
             if not bindings.size:
                 return
         self._sink.add(bindings)
+
+    def run_chunk(self, steps: tuple[Step, ...], chunk: Bindings) -> None:
+        """Run steps over some of many rows, which come in no particular order."""
+        nbytes = bindings_nbytes(chunk)
+        self._budget.claim(nbytes, "the matches of the pattern")
+        if not steps:
+            # From here on it belongs to the sink.
+            self._sink.add(chunk)
+            return
+        self.run(steps, chunk, is_sorted=False, is_whole=False)
+        self._budget.release(nbytes)
 
     def _try_semi_join(self, steps: tuple[Step, ...], bindings: Bindings, *, is_chunk: bool) -> Bindings | None:
         """Return the rows that a join pairs, each once, if later steps read only one of its sides; else None.

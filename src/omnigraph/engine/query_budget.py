@@ -1,4 +1,4 @@
-"""Time and memory budgets. An operation that exceeds its budget raises a typed error before the machine runs out."""
+"""Limit the time, memory and threads of an operation; it raises a typed error before the machine runs out."""
 
 import math
 import threading
@@ -73,9 +73,13 @@ class Budget:
     `subject` and `effect` appear in its errors: the operation that exceeded the budget, and the consequence.
     """
 
-    def __init__(self, clock: Clock, *, seconds: float | None = None, memory_bytes: int | None = None) -> None:
+    def __init__(
+        self, clock: Clock, *, seconds: float | None = None, memory_bytes: int | None = None, threads: int = 1
+    ) -> None:
         self.subject = "query"
         self.effect = ""
+        # The number of threads that work over large arrays may use.
+        self.threads = threads
         self._clock = clock
         self._seconds = seconds
         self._memory = memory_bytes
@@ -107,7 +111,7 @@ class Budget:
 
         Its clock runs only inside `resume`: the time that a caller takes between two batches does not count.
         """
-        rest = Budget(self._clock, seconds=self._seconds, memory_bytes=self._memory)
+        rest = Budget(self._clock, seconds=self._seconds, memory_bytes=self._memory, threads=self.threads)
         rest.subject = self.subject
         rest.effect = self.effect
         rest._cancelled = self._cancelled
@@ -147,6 +151,11 @@ class Budget:
     def memory_bytes(self) -> float:
         """The memory limit; infinite without one."""
         return math.inf if self._memory is None else self._memory
+
+    @property
+    def bytes_left(self) -> int | None:
+        """The memory that is not reserved; None without a limit."""
+        return None if self._memory is None else max(0, int(self._memory) - self._claimed)
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but not beyond the deadline, nor long after `cancel`.

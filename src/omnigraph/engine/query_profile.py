@@ -22,6 +22,8 @@ class StepProfile:
     """The choices made at run time, which depend on what is in memory and on the number of rows."""
     joined_with: int | None = None
     """The number of the later step that it ran together with, without rows in between."""
+    engine: str = ""
+    """The engine that ran it, if not our own operators."""
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON form, as `--json` shows it."""

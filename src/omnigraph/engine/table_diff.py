@@ -4,8 +4,10 @@ Fragments that both versions list with the same deletions are skipped. Rows of t
 numbers don't identify them, because branches that diverged give the same numbers to different rows.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +38,7 @@ __all__ = [
     "iter_diff_chunks",
     "iter_updated_rows",
     "match_columns",
+    "plan_diff_chunks",
     "read_rows_at",
 ]
 
@@ -46,10 +49,11 @@ MATCHED_ROWS = 1_000_000
 # The same in every process, so that every reader gets the partitions in the same order.
 _HASH_SEED = np.uint64(0x9E3779B97F4A7C15)
 _NO_POSITIONS: Positions = np.empty(0, np.int64)
+# A version of a table, and its rows that the other version may not have.
+_Side: TypeAlias = tuple[LanceTable, Sequence[ChangedRange]]
 
 
-@dataclass(frozen=True, slots=True)
-class TableDiff:
+class TableDiff(NamedTuple):
     """The rows that differ, by position among the live rows of their version, in ascending order of ids."""
 
     inserted: Positions
@@ -103,35 +107,57 @@ def iter_diff_chunks(
 
     Usually there is one chunk. `fills` and `aliases` are those of `find_changed_ranges`.
     """
+    for compute in plan_diff_chunks(before, after, fills, aliases):
+        yield compute()
+
+
+def plan_diff_chunks(
+    before: LanceTable, after: LanceTable, fills: Fills | None = None, aliases: Aliases | None = None
+) -> list[Callable[[], TableDiff]]:
+    """Return the chunks of `iter_diff_chunks` as functions that compute them; no id is read for this list."""
     old, new = find_changed_ranges(before, after, fills, aliases)
     rows = sum(range_.count for range_ in (*old, *new))
     if old and not new:
-        yield from _iter_single_version(before, old, is_new=False)
-    elif not old:
-        yield from _iter_single_version(after, new, is_new=True)
-    elif rows <= MATCHED_ROWS:
-        earlier = concat_positions(old)
-        later = concat_positions(new)
-        yield _sort_by_position(_match_by_id(earlier, _read_ids(before, earlier), later, _read_ids(after, later)))
-    else:
-        # The changed ids are read once per partition: more reads, but memory stays bounded.
-        partition_count = -(-rows // MATCHED_ROWS)
-        for partition in range(partition_count):
-            earlier, earlier_ids = _select_hash_partition(before, old, partition, partition_count)
-            later, later_ids = _select_hash_partition(after, new, partition, partition_count)
-            yield _sort_by_position(_match_by_id(earlier, earlier_ids, later, later_ids))
+        return _plan_single_version(before, old, is_new=False)
+    if not old:
+        return _plan_single_version(after, new, is_new=True)
+    # The changed ids are read once per partition: more reads, but memory stays bounded.
+    partition_count = -(-rows // MATCHED_ROWS)
+    return [partial(_diff_partition, (before, old), (after, new), n, partition_count) for n in range(partition_count)]
 
 
-def _iter_single_version(table: LanceTable, ranges: Sequence[ChangedRange], *, is_new: bool) -> Iterator[TableDiff]:
-    """Yield rows that only one version has: all inserted, or all deleted. No ids need to be matched."""
-    chunks: Iterable[Positions] = (positions for range_ in ranges for positions in range_.iter_slices(COMPARED_ROWS))
+def _diff_partition(earlier: _Side, later: _Side, partition: int, partition_count: int) -> TableDiff:
+    sides = []
+    for table, ranges in (earlier, later):
+        if partition_count == 1:
+            positions = concat_positions(ranges)
+            sides.append((positions, _read_ids(table, positions)))
+        else:
+            sides.append(_select_hash_partition(table, ranges, partition, partition_count))
+    return _sort_by_position(_match_by_id(*sides[0], *sides[1]))
+
+
+def _plan_single_version(
+    table: LanceTable, ranges: Sequence[ChangedRange], *, is_new: bool
+) -> list[Callable[[], TableDiff]]:
+    """Return chunks of rows that only one version has: all inserted, or all deleted. No ids need to be matched."""
+
+    def build(positions: Positions) -> TableDiff:
+        inserted, deleted = (positions, _NO_POSITIONS) if is_new else (_NO_POSITIONS, positions)
+        return TableDiff(inserted, deleted, _NO_POSITIONS, _NO_POSITIONS)
+
+    def build_sorted() -> TableDiff:
+        positions = concat_positions(ranges)
+        return build(positions[_sort_by_id(_read_ids(table, positions), np.arange(len(positions)))])
+
     # Ids are read only to sort a single chunk.
     if sum(range_.count for range_ in ranges) <= COMPARED_ROWS:
-        positions = concat_positions(ranges)
-        chunks = [positions[_sort_by_id(_read_ids(table, positions), np.arange(len(positions)))]]
-    for chunk in chunks:
-        inserted, deleted = (chunk, _NO_POSITIONS) if is_new else (_NO_POSITIONS, chunk)
-        yield TableDiff(inserted, deleted, _NO_POSITIONS, _NO_POSITIONS)
+        return [build_sorted]
+    return [
+        partial(lambda range_, first: build(range_.get_slice(first, COMPARED_ROWS)), range_, first)
+        for range_ in ranges
+        for first in range(0, range_.count, COMPARED_ROWS)
+    ]
 
 
 def _match_by_id(old: Positions, old_ids: pa.Array, new: Positions, new_ids: pa.Array) -> TableDiff:

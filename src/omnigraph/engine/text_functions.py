@@ -19,8 +19,6 @@ Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 # Arrow's offsets of texts have 32 bits.
 MAX_COLUMN_BYTES = (1 << 31) - 1
 _MAX_BYTES_PER_CHARACTER = 4
-# Beyond the end of every text; Arrow's kernels take positions of 64 bits, and the sum of two may exceed them.
-_MAX_POSITION = 2**40
 
 
 def apply_text_function(function: ScalarFunction, text: pa.Array, *arguments: Argument) -> pa.Array:
@@ -130,10 +128,11 @@ def _substring(text: pa.Array, start: int, length: int | None = None) -> pa.Arra
 
 def _clip_range(start: int, length: int | None) -> tuple[int, int | None]:
     """Return the range from `start`; what lies before the text is cut off, a negative length is none."""
-    begin = min(max(start, 0), _MAX_POSITION)
+    # Arrow counts with 64 bits; no text is longer than a column.
+    begin = min(max(start, 0), MAX_COLUMN_BYTES)
     if length is None:
         return begin, None
-    return begin, min(max(start + max(length, 0), 0), _MAX_POSITION)
+    return begin, min(max(start + max(length, 0), 0), MAX_COLUMN_BYTES)
 
 
 def _substring_in_text(text: str, start: int, length: int | None = None) -> str:

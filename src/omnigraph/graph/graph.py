@@ -24,7 +24,7 @@ from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.open import open_session
 from omnigraph.ops.query import QueryCall, query
 from omnigraph.ops.session import Session
-from omnigraph.options import Engine
+from omnigraph.options import Engine, QueryEngine
 from omnigraph.policy import Action, Actor
 from omnigraph.runtime import Runtime
 from omnigraph.storage.table_cache import PinnedDataset
@@ -132,15 +132,23 @@ class Graph(HistoryMethods, MaintenanceMethods):
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
         budget: Budget | None = None,
     ) -> Result:
         """Run the query named `name`, or the only one in the text, on one state of the graph.
 
         The state is the newest of the branch, with every commit acknowledged before this call, or that of a commit id
-        (`snapshot`) or of an instant (`at`). `seconds` and `memory_bytes` limit the query; the options have the
-        defaults. A `budget` replaces both limits, and lets the caller cancel the query.
+        (`snapshot`) or of an instant (`at`). With `max_staleness`, it may be a state that was the newest so many
+        seconds ago, which spares a request to the store. It contains `min_commit`, if that is given. `seconds` and
+        `memory_bytes` limit the query; the options have the defaults. A `budget` replaces both limits, and lets the
+        caller cancel the query.
+
+        The `engine` changes how it runs, not its answer: `memory` is fastest for what fits into memory, `local` spills
+        to disk, and `auto` chooses between them.
 
         Raises:
             SourceError: The text has mistakes.
@@ -157,8 +165,11 @@ class Graph(HistoryMethods, MaintenanceMethods):
             branch=branch,
             snapshot=snapshot,
             at=at,
+            max_staleness=max_staleness,
+            min_commit=min_commit,
             seconds=seconds,
             memory_bytes=memory_bytes,
+            engine=parse_choice("engine", QueryEngine, engine),
         )
         return query(self._session, call, budget)
 
@@ -226,10 +237,11 @@ class Graph(HistoryMethods, MaintenanceMethods):
         at: datetime | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
         analyze: bool = False,
         budget: Budget | None = None,
     ) -> "Explained":
-        """Explain how `query` would run: the steps of the plan, with access paths and expected numbers of rows.
+        """Explain how `query` would run: its engine, and the steps with access paths and expected numbers of rows.
 
         With `analyze` the query is run, and the steps also have their actual numbers.
 
@@ -245,6 +257,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             at=at,
             seconds=seconds,
             memory_bytes=memory_bytes,
+            engine=parse_choice("engine", QueryEngine, engine),
         )
         return lazy_ops.explain.explain(self._session, call, analyze=analyze, budget=budget)
 

@@ -206,15 +206,23 @@ class MaintenanceMethods:
         return lazy_ops.cleanup.cleanup(self._session, call)
 
     def indexes(
-        self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
+        self,
+        *,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        recall: bool = False,
     ) -> "list[IndexReport]":
         """List the indexes of one state, declared or existing, with the share of rows that each covers.
+
+        With `recall`, also the share of the nearest rows that `nearest` finds by each vector index, without a filter
+        and with filters that a tenth, a hundredth and a thousandth of the rows pass. That takes a scan of its column.
 
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
         """
         return lazy_ops.indexes.list_indexes(
-            self._session, self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
+            self._session, self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at), recall=recall
         )
 
     def check(

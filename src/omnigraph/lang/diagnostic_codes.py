@@ -58,6 +58,7 @@ SCHEMA_CODES = _build_errors(
     S022="a known annotation in a place where it means nothing",
     S023="an annotation or constraint given twice",
     S024="`@rename_from` that names a type or property which still exists, or that two claim",
+    S025="`@metric`, `@language` or options of `@index` that don't fit their property",
 )
 
 QUERY_CODES = _build_errors(

@@ -54,11 +54,13 @@ def build_declaration_items(declaration: Declaration) -> list[Item]:
 
 
 def format_annotation(annotation: Annotation) -> str:
-    """Format `@name`, `@name(arg)` or `@name(arg, option=literal)`."""
-    if annotation.argument is None:
-        return f"@{annotation.name.text}"
+    """Format `@name`, `@name(arg)`, `@name(arg, option=literal)` or `@name(option=literal)`."""
     argument = annotation.argument
-    parts = [argument.text if isinstance(argument, Name) else print_literal(argument)]
+    if argument is None and not annotation.options:
+        return f"@{annotation.name.text}"
+    parts = []
+    if argument is not None:
+        parts.append(argument.text if isinstance(argument, Name) else print_literal(argument))
     parts += (f"{name.text}={print_literal(value)}" for name, value in annotation.options)
     return f"@{annotation.name.text}({', '.join(parts)})"
 

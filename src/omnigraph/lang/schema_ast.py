@@ -19,7 +19,7 @@ Bound: TypeAlias = IntLiteral | FloatLiteral | DateLiteral | DateTimeLiteral
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """`@name`, `@name(arg)`, `@name(arg, option=literal)`. A `Name` argument is a bare word."""
+    """`@name`, `@name(arg)`, `@name(arg, option=literal)`, `@name(option=literal)`; a `Name` is a bare word."""
 
     name: Name
     argument: Literal | Name | None = None

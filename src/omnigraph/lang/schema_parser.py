@@ -68,7 +68,9 @@ def is_at_property(cursor: Cursor) -> bool:
 
 def is_at_constraint(cursor: Cursor) -> bool:
     """Return whether the annotation at the cursor is a constraint of the whole type: a known name with parentheses."""
-    return cursor.is_at("@") and cursor.is_followed_by(*CONSTRAINTS) and cursor.peek(2).text == "("
+    # With options instead of names, as in `@index(kind="hnsw")`, it belongs to the property before it.
+    has_options = cursor.peek(3).kind is TokenKind.IDENT and cursor.peek(4).text == "="
+    return cursor.is_at("@") and cursor.is_followed_by(*CONSTRAINTS) and cursor.peek(2).text == "(" and not has_options
 
 
 def parse_property(cursor: Cursor) -> PropertyDecl:
@@ -200,7 +202,7 @@ def _parse_check(cursor: Cursor, at: Token) -> CheckDecl:
 
 
 def parse_annotation(cursor: Cursor) -> Annotation:
-    """Parse `@name`, `@name(argument)` or `@name(argument, option=literal)`."""
+    """Parse `@name`, `@name(argument)`, `@name(argument, option=literal)` or `@name(option=literal)`."""
     at = cursor.advance()
     name = parse_annotation_name(cursor)
     if name.text == "card" and cursor.is_at("("):
@@ -210,7 +212,10 @@ def parse_annotation(cursor: Cursor) -> Annotation:
     options: list[tuple[Name, Literal]] = []
     if cursor.is_at("("):
         cursor.advance()
-        argument = _parse_argument(cursor, name)
+        if cursor.peek().kind is TokenKind.IDENT and cursor.is_followed_by("="):
+            options.append(_parse_option(cursor, name))
+        else:
+            argument = _parse_argument(cursor, name)
         while cursor.accept(","):
             options.append(_parse_option(cursor, name))
         cursor.expect(")")
@@ -248,8 +253,6 @@ def _parse_argument(cursor: Cursor, name: Name) -> Literal | Name:
     if cursor.is_at("("):
         hint = 'annotations take literals: a string, a number, `true`, `date("…")`, a list'
         cursor.refuse(token.span, f"unexpected call of `{abbreviate(token.text)}`", hint)
-    if cursor.is_at("="):
-        cursor.refuse(token.span, f"the first argument of `@{name.text}` has no name", f"delete `{token.text} =`")
     return Name(token.text, token.span)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+import msgspec
+
 from omnigraph.commit.branch_errors import BranchMissingError, OutcomeUnknownError
 from omnigraph.commit.branches import BranchDraft
 from omnigraph.commit.manifest_log import ManifestLog
@@ -11,7 +13,8 @@ from omnigraph.commit.manifest_types import MAIN, BranchRecord, Snapshot
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
-from omnigraph.ops.session import Session
+from omnigraph.ops.redaction import HIDDEN
+from omnigraph.ops.session import Session, is_readable
 from omnigraph.policy import Action
 
 
@@ -28,9 +31,18 @@ class Branch(JsonStruct, frozen=True, kw_only=True):
 
 
 def list_branches(session: Session) -> list[Branch]:
-    """Return all branches, main first and the others sorted by name."""
+    """Return main, and by name the branches that the caller may read."""
     session.allow_on_graph(Action.READ)
-    return [Branch(name=MAIN), *map(_build_branch, session.branches.list_records())]
+    records = (record for record in session.branches.list_records() if is_readable(session, record.name))
+    branches = map(_build_branch, records)
+    # The name of a branch that may not be read is hidden wherever it occurs.
+    hidden = (
+        branch
+        if branch.parent_branch is None or is_readable(session, branch.parent_branch)
+        else msgspec.structs.replace(branch, parent_branch=HIDDEN)
+        for branch in branches
+    )
+    return [Branch(name=MAIN), *hidden]
 
 
 def create_branch(

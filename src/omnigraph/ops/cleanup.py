@@ -57,7 +57,7 @@ from omnigraph.storage.object_store import ObjectInfo, ObjectMissingError, Store
 from omnigraph.telemetry import log
 
 # Names of derived objects that omnigraph writes; objects of other names are reported and left alone.
-_NAME = re.compile(rf"{DERIVED}/(?:topology|words)-[0-9a-f]{{16}}")
+_NAME = re.compile(rf"{DERIVED}/(?:recall|topology|words)-[0-9a-f]{{16}}")
 
 
 class DerivedSorter:

@@ -1,19 +1,41 @@
 """Compare two states of a graph: rows inserted, deleted or updated, type by type."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open_table import TypeMissingError
-from omnigraph.ops.row_diff import Pair, RowChangeCounts, RowChanges, drop_zeros, encode
+from omnigraph.ops.row_diff import ChangePosition, Pair, RowChangeCounts, RowChanges, drop_zeros, encode
 from omnigraph.ops.schema_change import SchemaChange
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.identity import join_aliases, renumber_catalog
 from omnigraph.storage.lance_table import LanceTable
+
+# Rows that are read together for a page: many may have been rewritten with equal values, which no page shows. The same
+# for all pages, because a position counts the changes in such a batch.
+PAGE_BATCH_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPosition:
+    """A position in a diff: a type, a position in its changes, and the changes there that earlier pages have."""
+
+    type: str = ""
+    """Empty: the first type."""
+    row: ChangePosition = field(default_factory=ChangePosition)
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPage:
+    """A page of a diff, and where the next one begins; None if this is the last."""
+
+    lines: list[bytes]
+    next: DiffPosition | None
 
 
 class Diff:
@@ -28,6 +50,7 @@ class Diff:
         for state in (before, after):
             session.allow(Action.READ, state.branch)
         self.before, self.after = before, after
+        self._session = session
         catalogs = _CatalogPair(session, before, after)
         catalogs.check_names(types)
         self.schema = catalogs.build_change(types)
@@ -56,6 +79,33 @@ class Diff:
             "schema": None if self.schema is None else self.schema.to_json(),
             "types": {name: counts.to_json() for name, counts in self.counts().items()},
         }
+
+    def read_page(self, start: "DiffPosition", limit: int) -> "DiffPage":
+        """Return at most `limit` changes from a position on, as lines of JSON; what comes before it is not read.
+
+        Raises:
+            ValueError: These two states have no such position.
+        """
+        numbers = {pair.type.name: number for number, pair in enumerate(self._pairs)}
+        first = numbers.get(start.type, -1) if start.type else 0
+        if first < 0:
+            raise ValueError(start)
+        lines: list[bytes] = []
+        position, skipped = start.row, start.skipped
+        for pair in self._pairs[first:]:
+            for chunk_position, changes in pair.iter_changes_from(position, PAGE_BATCH_ROWS, self._session.reads.lru):
+                self._session.check_cancelled()
+                if skipped >= changes.count:
+                    raise ValueError(start)
+                for number, record in enumerate(changes.records()):
+                    if number < skipped:
+                        continue
+                    if len(lines) == limit:
+                        return DiffPage(lines, DiffPosition(pair.type.name, chunk_position, number))
+                    lines.append(encode(record))
+                skipped = 0
+            position = ChangePosition()
+        return DiffPage(lines, None)
 
     def json_lines(self) -> Iterator[bytes]:
         """Yield each change as a line of JSON: type, id, kind, and the properties before and after."""

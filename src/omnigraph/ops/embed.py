@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_types import EMBED
 from omnigraph.commit.requirements import RowsUnchanged
 from omnigraph.engine.embed import Provider, check_fits, embed_texts
 from omnigraph.engine.embedders.factory import create_provider
@@ -32,7 +33,7 @@ from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import Catalog, NodeType, Property
 from omnigraph.storage.staging import RowStream
 
-OPERATION = "embed"
+OPERATION = EMBED
 # Rows per commit. An interrupted run loses the vectors of at most one batch.
 DEFAULT_BATCH = 1_000
 _SCAN_ROWS = 8_192

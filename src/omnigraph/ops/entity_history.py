@@ -24,6 +24,7 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
 from omnigraph.ops.commit_changes import build_fills
 from omnigraph.ops.open_table import TypeMissingError
+from omnigraph.ops.redaction import redact_commit
 from omnigraph.ops.row_diff import Document, build_documents, encode_type_name, list_visible_columns, to_jsonl_name
 from omnigraph.ops.schema_change import describe_reshape
 from omnigraph.ops.schema_history import SchemaHistory
@@ -301,7 +302,9 @@ class _HistoryWalk:
             after = replace(self._current, type=type_).to_document()
         except PinUnreadableError:  # this version is damaged as well
             return None
-        return EntityVersion(commit=step.commit, type=type_, id=self._id, change="as_of", after=after)
+        return EntityVersion(
+            commit=redact_commit(self._session, step.commit), type=type_, id=self._id, change="as_of", after=after
+        )
 
     def _allow(self, commit: Commit) -> None:
         # A history continues through the branches that this one was forked from, which a policy may deny.
@@ -349,7 +352,7 @@ class _HistoryWalk:
         type_ = new.type if new.type is not None and new.location is not None else old.type
         assert type_ is not None  # noqa: S101 - there is a row on one side
         return EntityVersion(
-            commit=commit,
+            commit=redact_commit(self._session, commit),
             type=type_,
             id=self._id,
             change=kind,

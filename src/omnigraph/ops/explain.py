@@ -4,17 +4,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import execute
-from omnigraph.engine.physical_plan import PhysicalPlan
+from omnigraph.engine.physical_plan import PhysicalPlan, get_type_name
 from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.query import QueryCall, begin, resolve_snapshot, start_budget
+from omnigraph.ops.query_engine import QueryEngineChoice, build_prefix_engine, choose_query_engine
 from omnigraph.ops.session import Session
 from omnigraph.query.explain import explain_output, title_sources
+from omnigraph.query.expr import Nearest
+from omnigraph.query.expr_tree import walk
 from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.union_types import list_members
 
 # Below the heading, which names query, branch and commit.
 _INDENT = "  "
@@ -50,8 +55,13 @@ class Explained:
     query: ReadQuery
     snapshot: Snapshot
     plan: PhysicalPlan
+    choice: QueryEngineChoice
     trace: QueryProfile | None = None
     measured: QueryMeasurement | None = None
+    operators: tuple[str, ...] = ()
+    """What another engine than memory has run, line by line, if the query was analyzed."""
+    searches: tuple[str, ...] = ()
+    """For each vector index that a search may use: whether it is exact or approximate, with the expected recall."""
 
     def __str__(self) -> str:
         return self.text
@@ -64,7 +74,9 @@ class Explained:
     def text(self) -> str:
         """The plan as text, one step per line, with a trailing line break."""
         heading = f"query {self.query.name} at {self.snapshot.branch}, commit {self.snapshot.commit.id}\n"
-        body = "".join(f"{_INDENT}{line}\n" for line in _explain_stage(self.query, self.plan, self.trace))
+        lines = [str(self.choice), *(_INDENT + line for line in self.operators)]
+        lines += _explain_stage(self.query, self.plan, self.trace)
+        body = "".join(f"{_INDENT}{line}\n" for line in [*lines, *self.searches])
         return heading + body + self._format_total()
 
     def _format_total(self) -> str:
@@ -83,11 +95,18 @@ class Explained:
             "query_name": self.query.name,
             "target": {"branch": self.snapshot.branch},
             "commit_id": self.snapshot.commit.id,
+            "engine": self._build_engine_json(),
             **_build_stage_json(self.query, self.plan, self.trace),
         }
+        if self.searches:
+            result["searches"] = list(self.searches)
         if self.measured is not None:
             result["measured"] = self.measured.to_json()
         return result
+
+    def _build_engine_json(self) -> dict[str, object]:
+        data: dict[str, object] = {"name": self.choice.engine.value, "reason": self.choice.reason}
+        return {**data, "operators": list(self.operators)} if self.operators else data
 
 
 def _explain_stage(
@@ -132,12 +151,15 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
     planning_start = clock.monotonic()
     with runtime.telemetry.count_requests() as planning:
         plan = plan_read(query, context)
+    choice = choose_query_engine(call.engine, plan, context)
     if trace is None:
-        return Explained(query=query, snapshot=snapshot, plan=plan)
+        searches = _describe_searches(query, context)
+        return Explained(query=query, snapshot=snapshot, plan=plan, choice=choice, searches=searches)
+    prefix = build_prefix_engine(choice, context, runtime.options)
     # The run is timed and its requests are counted apart from planning.
     run_start = clock.monotonic()
     with runtime.telemetry.count_requests() as running:
-        result = execute(query, plan, context)
+        result = execute(query, plan, context, prefix=prefix)
     measured = QueryMeasurement(
         rows=result.size,
         seconds=clock.monotonic() - run_start,
@@ -145,7 +167,30 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
         planning_seconds=run_start - planning_start,
         planning_requests=planning.count(),
     )
-    return Explained(query=query, snapshot=snapshot, plan=plan, trace=trace, measured=measured)
+    return Explained(
+        query=query,
+        snapshot=snapshot,
+        plan=plan,
+        choice=choice,
+        trace=trace,
+        measured=measured,
+        operators=() if prefix is None else tuple(prefix.lines),
+        searches=context.list_searches(),
+    )
+
+
+def _describe_searches(query: ReadQuery, context: ExecutionContext) -> tuple[str, ...]:
+    """Return what is known before the run about the searches by vector indexes."""
+    lines: dict[str, None] = {}
+    ranks = () if query.rank is None else tuple(walk(query.rank))
+    for rank in (part for part in ranks if isinstance(part, Nearest)):
+        for member in list_members(get_type_name(query.types[rank.prop.variable])):
+            declared = context.view.get_type(member).by_name[rank.prop.name].vector_index
+            if declared is None:
+                continue
+            way = f"by its {declared.kind.value} index where that is cheaper, recall at least {declared.recall}"
+            lines[f"nearest of {member}.{rank.prop.name}: {'exact, as asked' if rank.exact else way}"] = None
+    return tuple(lines)
 
 
 def _format_count(count: int, what: str) -> str:

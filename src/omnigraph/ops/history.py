@@ -17,6 +17,7 @@ from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_text
+from omnigraph.ops.redaction import redact_commit, redact_commits
 from omnigraph.ops.revision import resolve_commit
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action, DeniedError
@@ -69,7 +70,8 @@ def list_commits(
     if not include_maintenance and (filters or {}).get("operation") != MAINTAIN:
         tests.append(lambda commit: not commit.is_automatic)
     newest = _merge_histories(session) if all_branches else session.log.iter_history(session.head())
-    history = _with_cancellation(session, newest)
+    # Redacted before the filters see them: a filter must not find what the listing hides.
+    history = redact_commits(session, _with_cancellation(session, newest))
     if before is not None:
         before_id = resolve_commit(session, before)
         # Consumes the iterator up to and including that commit: the older ones are left in it.
@@ -214,7 +216,8 @@ def _find_tagged(session: Session, name: str) -> LocatedCommit | None:
 
 def show_commit(session: Session, ref: str, *, branch: str | None = None) -> Commit:
     """Return a commit; raises what `find_commit` raises."""
-    return find_commit(session, ref, branch=branch).commit
+    located = find_commit(session, ref, branch=branch)
+    return redact_commit(located.session, located.commit)
 
 
 def _find_in_branch(session: Session, commit_id: str, merged: dict[str, MergedFrom] | None) -> LocatedCommit:

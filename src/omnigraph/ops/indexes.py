@@ -3,14 +3,22 @@
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
+import msgspec
+
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.search.recall_report import measure_shares
 from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
+from omnigraph.engine.view import View
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.index_staging import StoredIndex, list_stored_indexes
 from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.vector_search import VECTOR_KINDS
 
 
 class IndexState(Enum):
@@ -33,7 +41,7 @@ class IndexReport(JsonStruct, frozen=True, kw_only=True):
 
     json_keys = (
         "type=type_name property=column kind name state rows rows_covered=covered rows_uncovered=uncovered coverage "
-        "segments bytes=nbytes"
+        "segments bytes=nbytes recall"
     )
 
     type_name: str
@@ -46,6 +54,8 @@ class IndexReport(JsonStruct, frozen=True, kw_only=True):
     name: str | None = None
     segments: int = 0
     nbytes: int = 0
+    recall: dict[str, float] | None = None
+    """The share of the ten nearest rows that `nearest` finds, by the share of rows that pass a filter; if measured."""
 
     @property
     def uncovered(self) -> int:
@@ -60,17 +70,37 @@ class IndexReport(JsonStruct, frozen=True, kw_only=True):
         return self.covered / self.rows if self.rows else 1.0
 
 
-def list_indexes(session: Session, snapshot: Snapshot) -> list[IndexReport]:
-    """Return a report of every index that is declared or stored, types in declared order."""
+def list_indexes(session: Session, snapshot: Snapshot, *, recall: bool = False) -> list[IndexReport]:
+    """Return a report of every index that is declared or stored, types in declared order.
+
+    With `recall`, the vector indexes that `nearest` uses are searched for a sample of their rows, which takes a scan of
+    their columns.
+    """
     session.allow(Action.READ, snapshot.branch)
     tables = session.open_tables(snapshot)
     min_rows = session.runtime.options.upkeep.index_rows
-    return [
+    reports = [
         report
         for type_ in map_types(session.load_catalog(snapshot)).values()
         if type_.table_key in snapshot.pins
         for report in _iter_reports(type_, tables.open_table(type_.table_key), min_rows)
     ]
+    return [_add_recall(session, snapshot, report) for report in reports] if recall else reports
+
+
+def _add_recall(session: Session, snapshot: Snapshot, report: IndexReport) -> IndexReport:
+    catalog = session.load_catalog(snapshot)
+    type_ = catalog.find_type(report.type_name)
+    declared = None if type_ is None else type_.find_property(report.column)
+    if report.name is None or declared is None or declared.vector_index is None or report.kind not in VECTOR_KINDS:
+        return report
+    context = ExecutionContext(
+        view=View(catalog, session.open_tables(snapshot)),
+        inputs=QueryInputs({}, session.runtime.clock.now()),
+        budget=Budget(session.runtime.clock),
+        cache=session.reads,
+    )
+    return msgspec.structs.replace(report, recall=measure_shares(context, report.type_name, declared))
 
 
 def map_types(catalog: Catalog) -> Mapping[str, AnyType]:
@@ -80,10 +110,17 @@ def map_types(catalog: Catalog) -> Mapping[str, AnyType]:
 
 
 def find_matching_index(recommended: RecommendedIndex, stored: tuple[StoredIndex, ...]) -> StoredIndex | None:
-    """Return the stored index of a column and kind, or None."""
+    """Return the stored index of a column, a kind and a metric, or None."""
     # Not by name: a renamed property leaves the name of its index unchanged.
     columns = (recommended.column,)
-    return next((index for index in stored if index.columns == columns and index.kind == recommended.kind), None)
+    return next(
+        (
+            index
+            for index in stored
+            if index.columns == columns and index.kind == recommended.kind and index.metric == recommended.metric
+        ),
+        None,
+    )
 
 
 def _iter_reports(type_: AnyType, table: LanceTable, min_rows: int) -> Iterator[IndexReport]:

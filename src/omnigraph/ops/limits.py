@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget
 from omnigraph.ops.argument_checks import check_count, check_number
 from omnigraph.ops.session import Session, with_budget
@@ -34,6 +35,7 @@ def resolve_budget(session: Session, limits: ResourceLimits) -> Budget:
         session.runtime.clock,
         seconds=options.query_seconds if limits.seconds is None else limits.seconds,
         memory_bytes=options.query_memory_bytes if limits.memory_bytes is None else limits.memory_bytes,
+        threads=count_threads(options.threads),
     )
 
 

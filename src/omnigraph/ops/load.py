@@ -15,6 +15,7 @@ from omnigraph.engine.bulk.rejected_records import Quarantine, settle_published
 from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.engine.view import View
 from omnigraph.ops.commit_signature import check_signature
+from omnigraph.ops.keep_topologies import keep_after_load
 from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, restore_result
 from omnigraph.ops.load_digest import RequestDigest
 from omnigraph.ops.load_engine import LoadRecords, Reader
@@ -69,9 +70,11 @@ def load(session: Session, call: LoadCall, reader: Reader = read_locally) -> Loa
     work = _Load(session, digest, reader)
     try:
         work.read(head)
-        return work.run()
+        result = work.run()
     finally:
         work.close()
+    keep_after_load(session, result)
+    return result
 
 
 def _find_earlier_result(session: Session, head: Head, digest: RequestDigest) -> LoadResult | None:

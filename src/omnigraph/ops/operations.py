@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from omnigraph.commit.sidecar import BrokenSidecar, Sidecar, list_sidecars
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, is_readable
 from omnigraph.policy import Action
 
 
@@ -47,4 +47,5 @@ def list_operations(session: Session) -> Operations:
     # By this machine's clock: to learn that of the store, something would have to be written.
     silent_since = session.runtime.clock.now() - timedelta(seconds=session.runtime.options.lease_seconds)
     dead = frozenset(item.sidecar.id for item in items if item.modified < silent_since)
-    return Operations(tuple(item.sidecar for item in items), tuple(broken), dead)
+    pending = tuple(item.sidecar for item in items if is_readable(session, item.sidecar.branch))
+    return Operations(pending, tuple(broken), dead)

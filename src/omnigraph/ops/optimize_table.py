@@ -10,11 +10,14 @@ from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm, lay_out, publish
+from omnigraph.engine.search.recall import measure_and_store
 from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
+from omnigraph.errors import OmnigraphError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.indexes import find_matching_index, map_types
 from omnigraph.ops.maintenance_worker import OptimizeWorker, UpkeepFiles
 from omnigraph.ops.session import Session
+from omnigraph.schema.catalog import Metric
 from omnigraph.storage.blobs import measure_blobs
 from omnigraph.storage.compaction import SegmentBuild, list_unused_files, map_fragment_segments, stage_rewrite
 from omnigraph.storage.compaction_planner import (
@@ -35,6 +38,7 @@ from omnigraph.storage.index_staging import (
 from omnigraph.storage.lance_table import LanceTable, is_blob
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.staging import StagedWrite
+from omnigraph.storage.vector_search import list_vector_indexes
 from omnigraph.telemetry import log
 
 OPERATION = "optimize"
@@ -102,12 +106,15 @@ class _IndexWork:
     name: str
     plan: SegmentPlan
     stored: StoredIndex | None
+    outdated: tuple[StoredIndex, ...] = ()
+    """Indexes of the same vectors with another kind or metric, which a search might use instead."""
 
     @property
     def replaced(self) -> tuple[str, ...]:
         """The segments to remove, as text."""
         segments = () if self.stored is None else self.stored.segments
-        return tuple(segment.text for segment in segments if segment.uuid in self.plan.replaced)
+        worn = (segment.text for segment in segments if segment.uuid in self.plan.replaced)
+        return (*worn, *(segment.text for index in self.outdated for segment in index.segments))
 
 
 class OptimizeAttempt:
@@ -246,7 +253,22 @@ class OptimizeAttempt:
                 self._session.store.objects.delete(file)
         except StoreUnavailableError as error:
             log.warning("files that %s does not use were not removed: %s", self._key, error)
+        self._measure_recall(LanceTable(self._session.handles, pin.path, pin.version))
         return done
+
+    def _measure_recall(self, table: LanceTable) -> None:
+        """Measure the vector indexes that queries use; readers are exact until that is done."""
+        columns = [index.column for index in recommend_indexes(self._type) if index.metric and index.is_consulted]
+        if self._call.is_tail:
+            return
+        for column in columns:
+            for index in list_vector_indexes(table, column):
+                try:
+                    measure_and_store(self._session.reads, table, column, index)
+                # The commit is done: the next reader measures it.
+                except OmnigraphError as error:
+                    log.warning("the recall of %s was not measured: %s", index.name, error)
+        self._session.reads.wait_for_workers()
 
     # --- indexes --------------------------------------------------------------------------------------
 
@@ -272,10 +294,11 @@ class OptimizeAttempt:
                 # An index stays correct without the rows that it lacks: they are scanned until `optimize` adds them.
                 if self._exceeds_tail(plan, rows):
                     continue
-            if not plan.is_empty:
+            outdated = () if self._call.is_tail else _find_outdated(recommended, stored_indexes)
+            if not plan.is_empty or outdated:
                 name = stored.name if stored is not None else _choose_free_name(recommended, names)
                 names.add(name)
-                yield _IndexWork(recommended, name, plan, stored)
+                yield _IndexWork(recommended, name, plan, stored, outdated)
 
     def _exceeds_tail(self, plan: SegmentPlan, rows: Mapping[int, int]) -> bool:
         return sum(rows[number] for number in plan.build) > self._options.tail_result_rows
@@ -310,7 +333,21 @@ def _count_live_rows(table: LanceTable) -> dict[int, int]:
 
 def _describe_build(work: _IndexWork) -> SegmentBuild:
     index = work.recommended
-    return SegmentBuild(name=work.name, column=index.column, kind=index.kind, fragments=work.plan.build)
+    return SegmentBuild(
+        name=work.name,
+        column=index.column,
+        kind=index.kind,
+        fragments=work.plan.build,
+        metric=index.metric or Metric.COSINE.value,
+    )
+
+
+def _find_outdated(recommended: RecommendedIndex, stored: Sequence[StoredIndex]) -> tuple[StoredIndex, ...]:
+    """Return vector indexes of the column that differ from a declared one: Lance would choose between them."""
+    if recommended.metric is None or not recommended.is_consulted:
+        return ()
+    of_column = (index for index in stored if index.columns == (recommended.column,) and index.metric is not None)
+    return tuple(index for index in of_column if (index.kind, index.metric) != (recommended.kind, recommended.metric))
 
 
 def _choose_free_name(recommended: RecommendedIndex, names: set[str]) -> str:

@@ -20,6 +20,10 @@ from omnigraph.schema.catalog import Catalog
 # sixteen of a query are for different parameter values and for the last few commits.
 MAX_QUERIES = 256
 MAX_PLANS_PER_QUERY = 16
+# Sixteen plans of 400 hops take 3.7 MB with their query, so that 256 such queries would take a gigabyte. Long queries
+# have fewer places and fewer plans: the cache holds this number of nodes and hops, of queries and of plans of a query.
+MAX_PARTS = 8_192
+MAX_PARTS_PER_QUERY = 512
 # A cache key holds its parameter values, so large ones are not cached: 256 queries with 16 plans of up to 4,096
 # characters or list items each stay below 17 million of them.
 MAX_PARAM_SIZE = 4_096
@@ -39,7 +43,12 @@ class _CachedQuery:
     null_params: tuple[str, ...]
     """Parameters that change the plan only by being null or not."""
     is_time_independent: bool
-    plans: LruCache[_Key, PhysicalPlan] = field(default_factory=lambda: LruCache(MAX_PLANS_PER_QUERY))
+    parts: int
+    """The number of its nodes, hops and blocks, which measures the size of its plans."""
+    plans: LruCache[_Key, PhysicalPlan] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plans = LruCache(max(1, min(MAX_PLANS_PER_QUERY, MAX_PARTS_PER_QUERY // self.parts)))
 
     def build_key(self, snapshot: Snapshot, params: Mapping[str, ParamValue]) -> _Key | None:
         """Return the key under which the plan of a call is cached, or None if it must not be cached."""
@@ -65,7 +74,7 @@ class PlanCache:
     """
 
     def __init__(self) -> None:
-        self._queries: LruCache[int, _CachedQuery] = LruCache(MAX_QUERIES)
+        self._queries: LruCache[int, _CachedQuery] = LruCache(MAX_PARTS)
 
     def get_or_plan(self, query: ReadQuery, snapshot: Snapshot, context: ExecutionContext) -> PhysicalPlan:
         """Return the cached plan of a query, or plan it and cache the plan.
@@ -86,7 +95,8 @@ class PlanCache:
         cached = self._queries.get(id(query))
         if cached is None or cached.query is not query:
             cached = _analyze_query(query, catalog)
-            self._queries.put(id(query), cached)
+            # The least size of an entry limits their number.
+            self._queries.put(id(query), cached, max(cached.parts, MAX_PARTS // MAX_QUERIES))
         return cached
 
 
@@ -117,7 +127,13 @@ def _analyze_query(query: ReadQuery, catalog: Catalog) -> _CachedQuery:
             if isinstance(part, ParamRef | RecordsParam):
                 value_params[part.name] = None
     null_params = tuple(name for name in key_params if name not in value_params)
-    return _CachedQuery(query, tuple(value_params), null_params, is_time_independent)
+    parts = sum(_count_parts(stage.pattern) for stage in iter_stages(query))
+    return _CachedQuery(query, tuple(value_params), null_params, is_time_independent, max(parts, 1))
+
+
+def _count_parts(pattern: Pattern) -> int:
+    inner = (other for block in pattern.blocks for other in get_patterns(block))
+    return len(pattern.nodes) + len(pattern.hops) + len(pattern.blocks) + sum(map(_count_parts, inner))
 
 
 def _iter_stage_predicates(query: ReadQuery) -> Iterator[tuple[Mapping[str, str], Expr]]:

@@ -1,6 +1,6 @@
 """Run a read query on one snapshot, within a time and memory budget."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -20,7 +20,10 @@ from omnigraph.engine.view import View
 from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, resolve_budget
+from omnigraph.ops.query_engine import build_prefix_engine, choose_query_engine
+from omnigraph.ops.recent_state import resolve_recent_state
 from omnigraph.ops.session import Session
+from omnigraph.options import QueryEngine
 from omnigraph.policy import Action
 from omnigraph.query.logical_plan import ReadQuery, iter_predicates, iter_stages
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
@@ -43,6 +46,11 @@ class QueryCall:
     seconds: float | None = None
     """The time limit; None for that of the settings."""
     memory_bytes: int | None = None
+    engine: QueryEngine = QueryEngine.AUTO
+    max_staleness: float = 0.0
+    """The newest state may have been replaced so many seconds ago."""
+    min_commit: str | None = None
+    """A commit that the state contains."""
 
 
 def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
@@ -56,20 +64,27 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
         BranchMissingError, CommitMissingError: There is no such state.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
     """
-    snapshot = resolve_snapshot(session, call)
     budget = budget or start_budget(session, call)
+    snapshot = resolve_snapshot(session, call, budget.check)
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
-    frame = execute(bound, plan, context)
+    choice = choose_query_engine(call.engine, plan, context)
+    prefix = build_prefix_engine(choice, context, session.runtime.options)
+    frame = execute(bound, plan, context, prefix=prefix)
     return _build_result(call, snapshot, frame, budget)
 
 
-def resolve_snapshot(session: Session, call: QueryCall) -> Snapshot:
+def resolve_snapshot(session: Session, call: QueryCall, check: Callable[[], None] = lambda: None) -> Snapshot:
     """Return the state that a call reads, after checking that the caller may read it."""
     session.allow(Action.READ, call.branch)
-    if call.snapshot is not None and call.at is not None:
+    is_past = call.snapshot is not None or call.at is not None
+    is_relaxed = call.max_staleness != 0 or call.min_commit is not None
+    if (call.snapshot is not None and call.at is not None) or (is_past and is_relaxed):
         raise BadArgumentError.target_ambiguous()
-    return session.checkout(call.branch).resolve_snapshot(commit_id=call.snapshot, at=call.at)
+    branch_session = session.checkout(call.branch)
+    if is_relaxed:
+        return resolve_recent_state(branch_session, call.max_staleness, call.min_commit, check)
+    return branch_session.resolve_snapshot(commit_id=call.snapshot, at=call.at)
 
 
 def build_target(call: QueryCall, snapshot: Snapshot) -> Target:

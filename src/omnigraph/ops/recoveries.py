@@ -5,7 +5,7 @@ import msgspec
 from omnigraph.commit import recovery_log
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_count
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, is_readable
 from omnigraph.policy import Action
 
 
@@ -48,7 +48,8 @@ def list_recoveries(session: Session, *, limit: int | None = None, before: str |
     """List at most `limit` recoveries, newest first; with `before`, only those older than the one with that id."""
     session.allow_on_graph(Action.READ)
     check_count("limit", limit)
-    recoveries = [_decode(row) for row in reversed(recovery_log.read_rows(session.store))]
+    decoded = (_decode(row) for row in reversed(recovery_log.read_rows(session.store)))
+    recoveries = [item for item in decoded if item.branch is None or is_readable(session, item.branch)]
     if before is not None:
         # An unknown id yields an empty page, not the first one again.
         start = next((number for number, item in enumerate(recoveries, start=1) if item.id == before), len(recoveries))

@@ -1,19 +1,29 @@
 """The row changes of one type between two states: inserted, updated and deleted rows, computed in chunks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.changed_ranges import Fills
 from omnigraph.engine.jsonl_encoding import encode_json_column
-from omnigraph.engine.table_diff import COMPARED_ROWS, iter_diff_chunks, iter_updated_rows, match_columns, read_rows_at
+from omnigraph.engine.table_diff import (
+    COMPARED_ROWS,
+    TableDiff,
+    iter_diff_chunks,
+    iter_updated_rows,
+    match_columns,
+    plan_diff_chunks,
+    read_rows_at,
+)
 from omnigraph.schema.arrow import DST, END_NAMES, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.identity import Aliases
-from omnigraph.storage.columnar_sets import Mask, Positions
+from omnigraph.storage.columnar_sets import Mask
+from omnigraph.storage.key_cache import ByteCache
 from omnigraph.storage.lance_table import LanceTable, is_blob
 
 ChangeKind: TypeAlias = Literal["inserted", "updated", "deleted"]
@@ -90,6 +100,20 @@ class RowChangeCounts:
         }
 
 
+# The kinds of change of a chunk come in this order: inserted, updated, deleted.
+_UPDATED = 1
+_DELETED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePosition:
+    """A position in the changes of one table: a chunk, the number of a kind of change, and a row of that kind."""
+
+    chunk: int = 0
+    kind: int = 0
+    row: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """A table in two states; None counts as a table without rows."""
@@ -105,29 +129,89 @@ class Pair:
 
     def iter_changes(self) -> Iterator[RowChanges]:
         """Yield the changes in a fixed order, in chunks of bounded size."""
-        before, after = self.before, self.after
-        # All rows of a table that only one state has were inserted or deleted.
-        if before is None or after is None:
-            table = after or before
-            if table is not None:
-                for batch in table.iter_batches(list_visible_columns(table), batch_rows=COMPARED_ROWS):
-                    yield self._build_unpaired(pa.Table.from_batches([batch]), is_new=before is None)
+        table = self._get_only_table()
+        if table is not None:
+            for batch in table.iter_batches(list_visible_columns(table), batch_rows=COMPARED_ROWS):
+                yield self._build_unpaired(pa.Table.from_batches([batch]), is_new=self.before is None)
             return
+        for _, changes in self.iter_changes_from(ChangePosition(), COMPARED_ROWS):
+            yield changes
+
+    def iter_changes_from(
+        self, start: "ChangePosition", batch_rows: int, cache: ByteCache | None = None
+    ) -> Iterator[tuple["ChangePosition", RowChanges]]:
+        """Yield the changes from a position on, in the order of `iter_changes`, each chunk with its own position.
+
+        What comes before the position is not read. With a cache, the ids of the two versions are matched once for
+        all calls.
+
+        Raises:
+            ValueError: There is no such position.
+        """
+        table = self._get_only_table()
+        if table is not None:
+            yield from self._iter_only_rows(table, start, batch_rows)
+            return
+        before, after = self.before, self.after
+        assert before is not None and after is not None  # noqa: PT018, S101 - there is no only table
         twins = match_columns(before, after, self.same)
-        for diff in iter_diff_chunks(before, after, self.fills, self.same):
-            for rows in _iter_rows(after, diff.inserted):
-                yield self._build_unpaired(rows, is_new=True)
-            for updated in iter_updated_rows(before, after, diff, self.fills, twins):
-                yield RowChanges(
-                    type=self.type,
-                    old_type=self.old_type,
-                    kind="updated",
-                    before=updated.before.select(list_visible_columns(before)),
-                    after=updated.after.select(list_visible_columns(after)),
-                    changed=updated.changed,
-                )
-            for rows in _iter_rows(before, diff.deleted):
-                yield self._build_unpaired(rows, is_new=False)
+        chunks = plan_diff_chunks(before, after, self.fills, self.same)
+        if start.chunk >= max(len(chunks), 1) or start.kind > _DELETED:
+            raise ValueError(start)
+        for number, compute in enumerate(chunks[start.chunk :], start=start.chunk):
+            versions = (before.path, before.version, after.path, after.version)
+            key = ("row changes", *versions, tuple(sorted(self.same.items())), number)
+            diff = _load_chunk(key, compute, cache)
+            lists = (diff.inserted, diff.later, diff.deleted)
+            for kind, rows in enumerate(lists):
+                first = start.row if (number, kind) == (start.chunk, start.kind) else 0
+                if first > len(rows):
+                    raise ValueError(start)
+                if (number, kind) < (start.chunk, start.kind):
+                    continue
+                for row in range(first, len(rows), batch_rows):
+                    part = slice(row, row + batch_rows)
+                    changes = self._read_changes(kind, TableDiff(*(side[part] for side in diff)), twins)
+                    if changes is not None:
+                        yield ChangePosition(number, kind, row), changes
+
+    def _get_only_table(self) -> LanceTable | None:
+        """Return the table that only one of the states has, if that is so: all its rows were inserted or deleted."""
+        if self.before is None or self.after is None:
+            return self.after or self.before
+        return None
+
+    def _iter_only_rows(
+        self, table: LanceTable, start: "ChangePosition", batch_rows: int
+    ) -> Iterator[tuple["ChangePosition", RowChanges]]:
+        is_new = self.before is None
+        kind = 0 if is_new else _DELETED
+        count = table.count()
+        if start.chunk or (start.row and start.kind != kind) or start.row > count:
+            raise ValueError(start)
+        for row in range(start.row, count, batch_rows):
+            positions = np.arange(row, min(row + batch_rows, count))
+            rows = read_rows_at(table, positions, list_visible_columns(table))
+            yield ChangePosition(0, kind, row), self._build_unpaired(rows, is_new=is_new)
+
+    def _read_changes(self, kind: int, part: TableDiff, old_names: Mapping[str, str]) -> RowChanges | None:
+        """Return the changes of one kind among some rows, or None if all of them were rewritten with equal values."""
+        before, after = self.before, self.after
+        assert before is not None and after is not None  # noqa: PT018, S101 - the caller has both
+        if kind != _UPDATED:
+            table, positions = (after, part.inserted) if kind < _UPDATED else (before, part.deleted)
+            rows = read_rows_at(table, positions, list_visible_columns(table))
+            return self._build_unpaired(rows, is_new=kind < _UPDATED)
+        for updated in iter_updated_rows(before, after, part, self.fills, old_names):
+            return RowChanges(
+                type=self.type,
+                old_type=self.old_type,
+                kind="updated",
+                before=updated.before.select(list_visible_columns(before)),
+                after=updated.after.select(list_visible_columns(after)),
+                changed=updated.changed,
+            )
+        return None
 
     def count_into(self, counts: RowChangeCounts) -> None:
         """Add the number of changes to `counts`; reads only ids and rewritten rows."""
@@ -149,6 +233,16 @@ class Pair:
         if is_new:
             return RowChanges(type=self.type, old_type=self.old_type, kind="inserted", after=rows)
         return RowChanges(type=self.type, old_type=self.old_type, kind="deleted", before=rows)
+
+
+def _load_chunk(key: tuple[object, ...], compute: Callable[[], TableDiff], cache: ByteCache | None) -> TableDiff:
+    diff = None if cache is None else cache.get(key)
+    if isinstance(diff, TableDiff):
+        return diff
+    diff = compute()
+    if cache is not None:
+        cache.put(key, diff, sum(positions.nbytes for positions in diff) + 512)
+    return diff
 
 
 def drop_zeros(totals: Mapping[str, RowChangeCounts]) -> dict[str, RowChangeCounts]:
@@ -185,8 +279,3 @@ def build_documents(type_: AnyType, rows: pa.Table | None) -> list[Document]:
 def list_visible_columns(table: LanceTable) -> list[str]:
     """Return the columns of a table without blobs."""
     return [field.name for field in table.schema if not is_blob(field)]
-
-
-def _iter_rows(table: LanceTable, positions: Positions) -> Iterator[pa.Table]:
-    for start in range(0, len(positions), COMPARED_ROWS):
-        yield read_rows_at(table, positions[start : start + COMPARED_ROWS], list_visible_columns(table))

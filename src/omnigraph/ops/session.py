@@ -14,7 +14,17 @@ from omnigraph.commit.pin_usage import explain_pin
 from omnigraph.commit.ref_names import looks_like_id
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.tag_errors import TagMissingError
-from omnigraph.commit.time_travel import CommitMissingError, find_journal, read_at_commit, read_at_time, read_at_version
+from omnigraph.commit.time_travel import (
+    CommitMissingError,
+    find_journal,
+    find_short_id,
+    looks_like_short_id,
+    read_at_commit,
+    read_at_time,
+    read_at_version,
+    split_steps,
+    step_back,
+)
 from omnigraph.engine.constraints.record_size import MAX_BLOB_BYTES
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.graph_cache import GraphCache
@@ -157,9 +167,12 @@ class Session:
         """Return the author of a commit: the session's actor if the call names none, else the one it names."""
         return self.actor.name if self.actor is not None and named == ANONYMOUS else named
 
-    def head(self) -> Head:
-        """Return the newest state of the branch; takes one probe of the store if nothing changed."""
-        return self._read_head(ManifestLog.head)
+    def head(self, max_age: float = 0.0) -> Head:
+        """Return the newest state of the branch, or one that was the newest within the last `max_age` seconds.
+
+        Takes one probe of the store if nothing changed, or none if a cached state is recent enough.
+        """
+        return self._read_head(lambda log: log.head(max_age))
 
     def cached_head(self) -> Head:
         """Return a recent state of the branch to base a write on, which is cheaper to find than the newest.
@@ -178,6 +191,9 @@ class Session:
         """Return the state, as `resolve_snapshot` does, and the log whose journal has its commit."""
         if commit_id is not None:
             check_text("snapshot", commit_id)
+        steps = None if commit_id is None else split_steps(commit_id)
+        if steps is not None:
+            return self._step_back(*steps)
         if commit_id is not None and not looks_like_id(commit_id):
             return self._locate_tag(commit_id)
         if commit_id is None and at is None:
@@ -210,6 +226,21 @@ class Session:
         if self.is_read_only:
             raise ReadOnlyError(self.uri)
 
+    def _step_back(self, name: str, count: int) -> tuple[ManifestLog, Snapshot]:
+        """Return the state some first parents before that of a commit, tag or version."""
+        log, snapshot = self.locate_snapshot(commit_id=name)
+        head = log.final_head()
+        commit = step_back(log, head, snapshot.commit, count)
+        if commit is None:
+            raise CommitMissingError(f"{name}~{count}", log.branch, is_snapshot=True)
+        past = read_at_commit(log, head, commit.id)
+        return find_journal(log, head, past), past
+
+    def _find_short_id(self, text: str) -> str | None:
+        if not looks_like_short_id(text):
+            return None
+        return find_short_id(text, [self.log.iter_history(self._read_head(ManifestLog.readable_head))])
+
     def _locate_tag(self, name: str) -> tuple[ManifestLog, Snapshot]:
         """Return the state that a tag names, from the journal of its branch, which may have been deleted.
 
@@ -223,7 +254,10 @@ class Session:
                 snapshot = read_at_version(self.log, head, int(name))
                 _check_origin(self, head, snapshot)
                 return find_journal(self.log, head, snapshot), snapshot
-            raise CommitMissingError(name, self.log.branch, is_snapshot=True) from None
+            commit_id = self._find_short_id(name)
+            if commit_id is None:
+                raise CommitMissingError(name, self.log.branch, is_snapshot=True) from None
+            return self.locate_snapshot(commit_id=commit_id)
         self.allow(Action.READ, record.branch)
         log = self.branches.get_journal(record.branch, record.path)
         return log, read_at_commit(log, log.final_head(), record.commit_id)
@@ -248,9 +282,9 @@ class Session:
         except BranchMissingError as error:
             # An actor that may not read the branch must not learn that it does not exist.
             self.allow(Action.READ, branch)
-            names = tuple(name for name in error.known if _is_readable(self, name))
+            names = tuple(name for name in error.known if is_readable(self, name))
             is_tag = any(
-                tag.name == branch and _is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
+                tag.name == branch and is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
             )
             raise BranchMissingError(branch, names, find_closest(branch, names), branch if is_tag else None) from None
 
@@ -299,7 +333,8 @@ def _check_origin(session: Session, head: Head, snapshot: Snapshot) -> None:
         session.allow(Action.READ, snapshot.commit.branch)
 
 
-def _is_readable(session: Session, branch: str) -> bool:
+def is_readable(session: Session, branch: str) -> bool:
+    """Return whether the policy lets the caller read a branch."""
     try:
         session.allow(Action.READ, branch)
     except DeniedError:

@@ -31,6 +31,6 @@ def run_sql(session: Session, call: QueryCall, budget: Budget | None = None) -> 
         raise ParameterError([ParameterProblem("*", problem)])
     # Tables of this session end with the budget; they are not cached.
     view = View(session.load_catalog(snapshot), with_budget(session, budget).open_tables(snapshot))
-    limits = SqlLimits(spill_bytes=options.spill_bytes, threads=options.sql_threads)
+    limits = SqlLimits(spill_bytes=options.spill_bytes, threads=options.threads)
     table = run_statement(view, call.source.text, call.params, budget, limits)
     return Result.of_table(table, commit_id=snapshot.commit.id, target=build_target(call, snapshot), query_name=NAME)

@@ -7,8 +7,8 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.revision import locate_state
-from omnigraph.ops.session import Session
-from omnigraph.policy import Action, DeniedError
+from omnigraph.ops.session import Session, is_readable
+from omnigraph.policy import Action
 
 
 class Tag(JsonStruct, frozen=True, kw_only=True):
@@ -23,7 +23,9 @@ class Tag(JsonStruct, frozen=True, kw_only=True):
 
 def list_tags(session: Session) -> list[Tag]:
     """Return all tags by name, except those on branches that the session may not read."""
-    return [_build_tag(record) for record in session.branches.tags.list_records() if _is_readable(session, record)]
+    return [
+        _build_tag(record) for record in session.branches.tags.list_records() if is_readable(session, record.branch)
+    ]
 
 
 def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> Tag:
@@ -58,14 +60,6 @@ def delete_tag(session: Session, name: str) -> Tag:
         return _build_tag(session.branches.tags.delete(name))
     except TagMissingError as error:
         raise TagMissingError(name, error.known, find_closest(name, error.known)) from None
-
-
-def _is_readable(session: Session, record: TagRecord) -> bool:
-    try:
-        session.allow(Action.READ, record.branch)
-    except DeniedError:
-        return False
-    return True
 
 
 def _build_tag(record: TagRecord) -> Tag:

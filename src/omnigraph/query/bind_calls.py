@@ -11,9 +11,11 @@ from omnigraph.query.expr import (
     Bm25,
     Const,
     Distance,
+    EdgeRef,
     Expr,
     Input,
     Nearest,
+    NodeRef,
     ParamRef,
     Prop,
     Rank,
@@ -25,6 +27,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.functions import CallContext, Function, resolve_function
 from omnigraph.query.scope import NameResolver, ReadNameResolver, ValueVariable
+from omnigraph.query.union_types import resolve_types
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
@@ -66,6 +69,10 @@ class CallBinder:
         if function.name == "rrf":
             return self._bind_rrf(call, function)
         if function.name == "nearest" and self._is_pair(call):
+            if call.options:
+                message = "`exact` compares all rows with one vector, and `nearest` of two properties always does"
+                self.findings.add_error(function.misused_code, call.options[0][0].span, message, "leave it out")
+                return None
             return self._bind_distance(call, function, bind)
         return self._bind_simple_rank(call, function)
 
@@ -100,6 +107,10 @@ class CallBinder:
             message = f"`nearest` needs vectors of one size, not {left.type} and {right.type}"
             self.findings.add_error(function.misused_code, call.span, message)
             return None
+        if isinstance(left, Prop) and isinstance(right, Prop) and left.metric is not right.metric:
+            message = f"`nearest` needs vectors of one metric, not of {left.metric.value} and {right.metric.value}"
+            self.findings.add_error(function.misused_code, call.span, message)
+            return None
         return Distance(left=left, right=right, origin=call.span)
 
     def bind_snippet(self, call: ast.Call, function: Function) -> Snippet | None:
@@ -121,8 +132,35 @@ class CallBinder:
             message = f"`nearest` needs a Vector property first, but `{print_expr(first)}` is {prop.type}"
             self.findings.add_error(function.misused_code, first.span, message)
             return None
+        if self._has_mixed_metrics(prop):
+            message = f"the types of `${prop.variable}` measure the distance of `{prop.name}` by different metrics"
+            self.findings.add_error(function.misused_code, first.span, message, "rank each type by a query of its own")
+            return None
         query = self._bind_vector_input(second, function, prop.type)
-        return None if query is None else Nearest(prop=prop, query=query, origin=call.span)
+        exact = self._bind_exact(call, function)
+        return (
+            None if query is None or exact is None else Nearest(prop=prop, query=query, exact=exact, origin=call.span)
+        )
+
+    def _has_mixed_metrics(self, prop: Prop) -> bool:
+        """Return whether the property of a variable of several types has another metric in one of them."""
+        scope = self.names.scope if isinstance(self.names, ReadNameResolver) else None
+        type_ = None if scope is None else scope.find(prop.variable)
+        if scope is None or not isinstance(type_, NodeRef | EdgeRef):
+            return False
+        declared = (member.find_property(prop.name) for member in resolve_types(scope.catalog, type_.name))
+        return len({member.metric for member in declared if member is not None}) > 1
+
+    def _bind_exact(self, call: ast.Call, function: Function) -> bool | None:
+        """Return the option `exact`, false without it."""
+        # `resolve_function` has rejected other options, and a second one.
+        for _, node in call.options:
+            if isinstance(node, ast.LiteralExpr) and isinstance(node.value, lit.BoolLiteral):
+                return node.value.value
+            message = f"`exact` of `nearest` is `true` or `false`, not `{clip_text(print_expr(node))}`"
+            self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
+            return None
+        return False
 
     def _bind_rrf(self, call: ast.Call, function: Function) -> Rrf | None:
         first = self._bind_fused_rank(call.arguments[0], function)

@@ -17,7 +17,7 @@ from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.plan_checks import require
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.search_values import Distance, Snippet
-from omnigraph.schema.catalog import Value
+from omnigraph.schema.catalog import Metric, Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_text
 
 # The types belong to the expressions: a caller needs only this module.
@@ -155,6 +155,8 @@ class Prop:
     name: str
     type: ValueType
     nullable: bool = False
+    metric: Metric = field(default=Metric.COSINE, compare=False, repr=False)
+    language: str | None = field(default=None, compare=False, repr=False)
     origin: Span = field(compare=False, repr=False)
 
 
@@ -531,10 +533,12 @@ class TextMatch(_BooleanExpr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest(_ScoreExpr):
-    """The cosine distance of a Vector property to `query`: a vector of its size, or a String yet to be embedded."""
+    """The distance of a Vector property, by its metric, to `query`: a vector of its size, or a text to be embedded."""
 
     prop: Prop
     query: "Input"
+    exact: bool = False
+    """Whether all rows are compared even if the property declares an index."""
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -92,7 +92,8 @@ def format_expr(expr: Expr) -> str:
 def _format_search(expr: Rank | TextMatch | Distance | Snippet) -> str:
     match expr:
         case Nearest():
-            return _format_call("nearest", expr.prop, expr.query)
+            call = _format_call("nearest", expr.prop, expr.query)
+            return f"{call.removesuffix(')')}, exact=true)" if expr.exact else call
         case Distance():
             return _format_call("nearest", expr.left, expr.right)
         case Bm25():

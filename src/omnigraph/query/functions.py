@@ -174,7 +174,13 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
     _build_search("search", 2, "`search($v.property, text)`", "T19"),
     _build_search("match_text", 2, "`match_text($v.property, text)`", "T19"),
     _build_search("fuzzy", 3, "`fuzzy($v.property, text)` or `fuzzy($v.property, text, edits)`", "T20"),
-    _build_rank("nearest", 2, "`nearest($v.property, vector or text)` or `nearest($v.property, $w.property)`", "T15"),
+    _build_rank(
+        "nearest",
+        2,
+        "`nearest($v.property, vector or text)`, also with `exact=true`, or `nearest($v.property, $w.property)`",
+        "T15",
+        ("exact",),
+    ),
     _build_rank("bm25", 2, "`bm25($v.property, text)`", "T21"),
     _build_rank("rrf", 3, "`rrf(rank, rank)` or `rrf(rank, rank, k=60)`", "T21", ("k",)),
     Function(
@@ -282,6 +288,10 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
             return message, "use a rank function in `return`, or as the first key of `order`"
 
 
+# The options that may also be given as the last positional argument.
+_POSITIONAL_OPTIONS = {"rrf": "k"}
+
+
 def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | None:
     """Return the span, message and help if there are too few or too many arguments, or unknown options; else None."""
     count = len(call.arguments)
@@ -302,10 +312,11 @@ def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | 
         if option.text not in function.options:
             options_help = f"its option is {join_words(function.options)}: {help_}" if function.options else help_
             return option.span, f"`{function.name}` has no option `{option.text}`", options_help
-    # An option may also be given as the last positional argument.
-    if len(call.options) > 1 or (call.options and count == function.max_args):
-        option, _ = call.options[-1]
-        return option.span, f"`{option.text}` of `{function.name}` is given twice", help_
+    seen = {_POSITIONAL_OPTIONS[function.name]} if function.name in _POSITIONAL_OPTIONS and count == high else set()
+    for option, _ in call.options:
+        if option.text in seen:
+            return option.span, f"`{option.text}` of `{function.name}` is given twice", help_
+        seen.add(option.text)
     return None
 
 

@@ -56,7 +56,15 @@ class RowNameResolver:
         if prop is None:
             report_unknown(name, self.declared, self.findings)
             return None
-        return Prop(variable=ROW, name=prop.name, type=prop.type, nullable=prop.nullable, origin=node.span)
+        return Prop(
+            variable=ROW,
+            name=prop.name,
+            type=prop.type,
+            nullable=prop.nullable,
+            metric=prop.metric,
+            language=prop.language,
+            origin=node.span,
+        )
 
     def _resolve_meta(self, node: ast.BareName) -> Identity | None:
         name = node.name.text

@@ -329,7 +329,15 @@ class ReadNameResolver:
             return None
         variable = node.variable.name
         nullable = prop.nullable or self.scope.is_nullable(variable)
-        return Prop(variable=variable, name=prop.name, type=prop.type, nullable=nullable, origin=node.span)
+        return Prop(
+            variable=variable,
+            name=prop.name,
+            type=prop.type,
+            nullable=nullable,
+            metric=prop.metric,
+            language=prop.language,
+            origin=node.span,
+        )
 
     def _reject_bare_name(self, node: ast.BareName) -> Expr | None:
         # Unlike a mutation, a read has no current row whose property it could be.

@@ -128,7 +128,8 @@ def _find_shared_properties(types: Sequence[AnyType]) -> Iterable[Property]:
         others = [type_.find_property(declared.name) for type_ in types[1:]]
         if all(other is not None and other.type == declared.type for other in others):
             nullable = declared.nullable or any(other is not None and other.nullable for other in others)
-            yield Property(name=declared.name, type=declared.type, nullable=nullable)
+            # A metric that differs is found by `nearest`, and a language by each search of its own member.
+            yield Property(name=declared.name, type=declared.type, nullable=nullable, metric=declared.metric)
 
 
 def list_object_fields(catalog: Catalog, name: str) -> tuple[Property, ...]:

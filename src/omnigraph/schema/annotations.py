@@ -7,6 +7,8 @@ from enum import Enum
 from omnigraph.lang.literals import (
     DateLiteral,
     DateTimeLiteral,
+    FloatLiteral,
+    IntLiteral,
     ListLiteral,
     Literal,
     Name,
@@ -37,6 +39,7 @@ class ArgumentKind(Enum):
     TEXT = "text"
     LITERAL = "literal"
     EMBED = "embed"
+    INDEX = "index"
     # Arguments that only the grammar of a constraint or of `@card` allows, so a plain annotation never has them.
     MORE = "more"
 
@@ -81,7 +84,11 @@ KNOWN_ANNOTATIONS: Mapping[str, AnnotationRules] = {
     ),
     "key": AnnotationRules(frozenset({AnnotationTarget.PROPERTY}), ArgumentKind.NOTHING, "@key", _IN_BODY),
     "unique": AnnotationRules(_PROPERTIES, ArgumentKind.NOTHING, "@unique", _IN_BODY),
-    "index": AnnotationRules(_PROPERTIES, ArgumentKind.NOTHING, "@index", _IN_BODY),
+    "index": AnnotationRules(
+        _PROPERTIES, ArgumentKind.INDEX, '@index` or `@index(kind="ivf_flat", recall=0.98)', _IN_BODY
+    ),
+    "metric": AnnotationRules(_PROPERTIES, ArgumentKind.TEXT, '@metric("l2")', "after a Vector"),
+    "language": AnnotationRules(_PROPERTIES, ArgumentKind.TEXT, '@language("german")', "after a String"),
     "range": AnnotationRules(
         frozenset({AnnotationTarget.PROPERTY}), ArgumentKind.MORE, "@range(property, low..high)", _IN_BODY
     ),
@@ -163,6 +170,10 @@ def _find_problem(annotation: Annotation, rules: AnnotationRules) -> tuple[Span,
         if argument is None and not annotation.options:
             return None
         return annotation.span, f"`@{name}` after a property takes no arguments", usage
+    if kind is ArgumentKind.INDEX:
+        if argument is not None:
+            return argument.span, "`@index` after a property takes options only", usage
+        return _find_option_problem(annotation, rules)
     if kind is ArgumentKind.MORE or argument is None:
         return annotation.span, f"`@{name}` needs {_EXPECTED_ARGUMENTS[kind]}", usage
     if isinstance(argument, Name):
@@ -173,8 +184,16 @@ def _find_problem(annotation: Annotation, rules: AnnotationRules) -> tuple[Span,
     return _find_option_problem(annotation, rules)
 
 
+# The options of annotations, and the literals that they take.
+_NUMBER = (FloatLiteral, IntLiteral)
+_OPTIONS: Mapping[ArgumentKind, Mapping[str, type | tuple[type, ...]]] = {
+    ArgumentKind.EMBED: {"model": StringLiteral},
+    ArgumentKind.INDEX: {"kind": StringLiteral, "recall": _NUMBER},
+}
+
+
 def _find_option_problem(annotation: Annotation, rules: AnnotationRules) -> tuple[Span, str, str] | None:
-    options = ("model",) if rules.argument_kind is ArgumentKind.EMBED else ()
+    options = _OPTIONS.get(rules.argument_kind, {})
     usage = f"write `{rules.usage}`"
     seen: set[str] = set()
     for option, value in annotation.options:
@@ -183,8 +202,9 @@ def _find_option_problem(annotation: Annotation, rules: AnnotationRules) -> tupl
             message = f"`@{annotation.name.text}` has no option `{option.text}`"
         elif option.text in seen:
             message = f"the option `{option.text}` is given twice"
-        elif not isinstance(value, StringLiteral):
-            message = f"the option `{option.text}` takes a text in quotes, not {format_literal(value)}"
+        elif not isinstance(value, options[option.text]):
+            expected = "a text in quotes" if options[option.text] is StringLiteral else "a number"
+            message = f"the option `{option.text}` takes {expected}, not {format_literal(value)}"
         if message is not None:
             return option.span, message, suggest_closest(option.text, options) or usage
         seen.add(option.text)

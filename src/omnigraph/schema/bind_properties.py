@@ -1,4 +1,4 @@
-"""Bind property declarations: name, type, default and embedding."""
+"""Bind property declarations: name, type, default, embedding and search."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,6 +8,7 @@ from typing import assert_never
 from omnigraph.lang.literals import BaseType, EnumType, ListType, Literal, Name, StringLiteral, TypeExpr, VectorType
 from omnigraph.lang.schema_ast import Annotation, PropertyDecl
 from omnigraph.schema.annotations import AnnotationSet, AnnotationTarget, get_argument_span, read_annotations
+from omnigraph.schema.bind_search import bind_language, bind_metric, bind_vector_index
 from omnigraph.schema.catalog import Embedding, Property, Value
 from omnigraph.schema.findings import DiagnosticCollector
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -79,6 +80,9 @@ def bind_property(decl: PropertyDecl, owner: Owner, findings: DiagnosticCollecto
         type=fallback,
         nullable=decl.nullable,
         embedding=_bind_embedding(decl, type_, notes, owner, findings),
+        metric=bind_metric(name, type_, notes, findings),
+        vector_index=bind_vector_index(name, type_, notes, findings),
+        language=bind_language(name, type_, notes, findings),
         description=notes.get_text("description"),
         renamed_from=notes.get_text("rename_from"),
         annotations=notes.unknown,
@@ -239,6 +243,9 @@ def merge_property(inherited: BoundProperty, declared: BoundProperty) -> BoundPr
             has_default=base.has_default if inherits_default else column.has_default,
             default=base.default if inherits_default else column.default,
             embedding=column.embedding or base.embedding,
+            metric=column.metric if "metric" in declared.notes.known else base.metric,
+            vector_index=column.vector_index or base.vector_index,
+            language=column.language if "language" in declared.notes.known else base.language,
             description=column.description if column.description is not None else base.description,
             renamed_from=column.renamed_from or base.renamed_from,
             annotations=unknown,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
@@ -32,6 +33,31 @@ class Embedding:
     model: str | None = None
 
 
+class Metric(Enum):
+    """`@metric`: how `nearest` measures the distance of two vectors."""
+
+    COSINE = "cosine"
+    L2 = "l2"
+    DOT = "dot"
+
+
+class VectorIndexKind(Enum):
+    """The kinds of vector indexes that `@index(kind=…)` declares."""
+
+    IVF_FLAT = "ivf_flat"
+    IVF_PQ = "ivf_pq"
+    IVF_RQ = "ivf_rq"
+    HNSW = "hnsw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorIndex:
+    """`@index(kind=…, recall=…)`: `nearest` may answer by this index, with at least this expected recall."""
+
+    kind: VectorIndexKind
+    recall: float = 0.95
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
     """A typed column of a node or edge type."""
@@ -42,6 +68,10 @@ class Property:
     has_default: bool = False
     default: Value = None
     embedding: Embedding | None = None
+    metric: Metric = Metric.COSINE
+    vector_index: VectorIndex | None = None
+    language: str | None = None
+    """`@language`: the language whose words are stemmed; None is English."""
     description: str | None = None
     renamed_from: str | None = None
     annotations: tuple[AnnotationValue, ...] = ()

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
+from enum import Enum
 from typing import NoReturn, TypeVar
 
 from omnigraph.errors import CorruptError, Kind
@@ -16,10 +17,13 @@ from omnigraph.schema.catalog import (
     EdgeType,
     Embedding,
     InterfaceType,
+    Metric,
     NodeType,
     Property,
     RangeRule,
     Value,
+    VectorIndex,
+    VectorIndexKind,
     build_catalog,
 )
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
@@ -36,6 +40,7 @@ from omnigraph.schema.values import (
 )
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
 
 class CatalogCorruptError(CorruptError):
@@ -66,15 +71,16 @@ class JsonNode:
         """Reject the document because of this value."""
         raise CatalogCorruptError(self.path, reason)
 
-    def read_fields(self, *names: str) -> dict[str, "JsonNode"]:
-        """Return the fields of an object; it must have exactly these."""
+    def read_fields(self, *names: str, optional: tuple[str, ...] = ()) -> dict[str, "JsonNode"]:
+        """Return the fields of an object; it must have exactly these, and may lack `optional` ones, which are None."""
         if not isinstance(self.value, dict):
             self.fail(f"expected an object, got {format_value(self.value)}")
         if missing := [name for name in names if name not in self.value]:
             self.fail(f"the field `{missing[0]}` is missing")
-        if unknown := [str(name) for name in self.value if name not in names]:
+        if unknown := [str(name) for name in self.value if name not in (*names, *optional)]:
             self.fail(f"the field {format_value(unknown[0])} is unknown")
-        return {name: JsonNode(f"{self.path}.{name}".lstrip("."), self.value[name]) for name in names}
+        read = self.value.get
+        return {name: JsonNode(f"{self.path}.{name}".lstrip("."), read(name)) for name in (*names, *optional)}
 
     def read_items(self) -> list["JsonNode"]:
         """Return the items of a list."""
@@ -250,6 +256,7 @@ def _decode_property(node: JsonNode) -> Property:
         "description",
         "renamed_from",
         "annotations",
+        optional=("metric", "vector_index", "language"),
     )
     # The type comes first: it decides how the default is decoded.
     type_ = _decode_type(fields["type"])
@@ -261,6 +268,9 @@ def _decode_property(node: JsonNode) -> Property:
         has_default=fields["has_default"].read_flag(),
         default=fields["default"].read_typed(type_),
         embedding=_decode_embedding(fields["embedding"]),
+        metric=_decode_choice(fields["metric"], Metric) or Metric.COSINE,
+        vector_index=_decode_vector_index(fields["vector_index"]),
+        language=fields["language"].read_optional_text(),
         description=fields["description"].read_optional_text(),
         renamed_from=fields["renamed_from"].read_optional_text(),
         annotations=fields["annotations"].map_items(_decode_annotation),
@@ -289,6 +299,25 @@ def _decode_embedding(node: JsonNode) -> Embedding | None:
         return None
     fields = node.read_fields("source", "model")
     return Embedding(source=fields["source"].read_text(), model=fields["model"].read_optional_text())
+
+
+def _decode_vector_index(node: JsonNode) -> VectorIndex | None:
+    if node.value is None:
+        return None
+    fields = node.read_fields("kind", "recall")
+    kind, recall = _decode_choice(fields["kind"], VectorIndexKind), fields["recall"].read_typed(Scalar.F64)
+    if kind is None or not isinstance(recall, float):
+        node.fail("expected a kind and a recall")
+    return VectorIndex(kind=kind, recall=recall)
+
+
+def _decode_choice(node: JsonNode, choices: type[E]) -> E | None:
+    if node.value is None:
+        return None
+    try:
+        return choices(node.read_text())
+    except ValueError:
+        node.fail(f"expected one of {', '.join(str(choice.value) for choice in choices)}")
 
 
 def _decode_columns(node: JsonNode, types: dict[str, ValueType]) -> tuple[str, ...]:
@@ -468,7 +497,23 @@ def _property_to_json(p: Property) -> Fields:
         "description": p.description,
         "renamed_from": p.renamed_from,
         "annotations": [annotation_to_json(annotation) for annotation in p.annotations],
+        **search_to_json(p),
     }
+
+
+def search_to_json(p: Property) -> Fields:
+    """Return what a property declares about searches; what it does not declare is left out.
+
+    So the fingerprint of a schema that was stored before these declarations existed is unchanged.
+    """
+    fields: Fields = {}
+    if p.metric is not Metric.COSINE:
+        fields["metric"] = p.metric.value
+    if p.vector_index is not None:
+        fields["vector_index"] = {"kind": p.vector_index.kind.value, "recall": p.vector_index.recall}
+    if p.language is not None:
+        fields["language"] = p.language
+    return fields
 
 
 def type_to_json(type_: ValueType) -> Json:

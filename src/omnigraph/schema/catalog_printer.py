@@ -15,6 +15,7 @@ from omnigraph.schema.catalog import (
     CheckRule,
     EdgeType,
     InterfaceType,
+    Metric,
     Property,
     RangeRule,
     Value,
@@ -56,7 +57,7 @@ def _format_declaration(type_: AnyType | InterfaceType) -> str:
 def _format_interface(interface: InterfaceType) -> str:
     # An interface has bare constraints only, so each `@unique` has a single column.
     marks = {name: " @unique" for (name,) in interface.unique}
-    for name in interface.indexed:
+    for name in _list_plain_indexes(interface):
         marks[name] = marks.get(name, "") + " @index"
     lines = [f"{_format_property(p)}{marks.get(p.name, '')}" for p in interface.properties]
     return "\n".join([f"interface {interface.name} {{", *lines, "}"])
@@ -76,9 +77,15 @@ def _iter_constraints(type_: AnyType) -> Iterator[str]:
     if type_.key:
         yield format_rule(KeyRule(type_.key))
     yield from (format_rule(UniqueRule(columns)) for columns in type_.unique)
-    yield from (format_rule(IndexRule(name)) for name in type_.indexed)
+    yield from (format_rule(IndexRule(name)) for name in _list_plain_indexes(type_))
     yield from map(format_rule, type_.ranges)
     yield from map(format_rule, type_.checks)
+
+
+def _list_plain_indexes(type_: AnyType | InterfaceType) -> list[str]:
+    """Return the indexed properties whose declaration has no options; the others print theirs."""
+    with_options = {p.name for p in type_.properties if p.vector_index is not None}
+    return [name for name in type_.indexed if name not in with_options]
 
 
 def _format_property(p: Property) -> str:
@@ -87,7 +94,17 @@ def _format_property(p: Property) -> str:
     if p.embedding is not None:
         model = "" if p.embedding.model is None else f", model={quote(p.embedding.model)}"
         embed = f" @embed({quote(p.embedding.source)}{model})"
-    return f"{p.name}: {p.type}{'?' if p.nullable else ''}{default}{embed}{_format_annotations(p)}"
+    return f"{p.name}: {p.type}{'?' if p.nullable else ''}{default}{embed}{_format_search(p)}{_format_annotations(p)}"
+
+
+def _format_search(p: Property) -> str:
+    """Format what a property declares about searches."""
+    metric = "" if p.metric is Metric.COSINE else f" @metric({quote(p.metric.value)})"
+    language = "" if p.language is None else f" @language({quote(p.language)})"
+    if p.vector_index is None:
+        return metric + language
+    kind, recall = quote(p.vector_index.kind.value), print_float(p.vector_index.recall)
+    return f"{metric}{language} @index(kind={kind}, recall={recall})"
 
 
 def _get_default(p: Property) -> Value:
@@ -107,8 +124,9 @@ def _format_annotations(item: AnyType | Property) -> str:
 def _format_annotation(annotation: AnnotationValue) -> str:
     if annotation.argument is None and not annotation.options:
         return f"@{annotation.name}"
-    options = "".join(f", {name}={_format_literal(value)}" for name, value in annotation.options)
-    return f"@{annotation.name}({_format_literal(annotation.argument)}{options})"
+    options = [f"{name}={_format_literal(value)}" for name, value in annotation.options]
+    argument = [] if annotation.argument is None else [_format_literal(annotation.argument)]
+    return f"@{annotation.name}({', '.join([*argument, *options])})"
 
 
 def _format_literal(value: Value) -> str:

@@ -14,7 +14,7 @@ from omnigraph.schema.catalog import (
     RangeRule,
     Value,
 )
-from omnigraph.schema.catalog_codec import annotation_to_json, embedding_to_json
+from omnigraph.schema.catalog_codec import annotation_to_json, embedding_to_json, search_to_json
 from omnigraph.schema.matching import SchemaMatch
 from omnigraph.schema.migration_steps import (
     CONSTRAINT_VIOLATED,
@@ -312,6 +312,10 @@ def _collect_metadata_changes(old: Property, new: Property, new_names: Mapping[s
         changes.append(
             MetadataChange("embed", build_from_to(embedding_to_json(embedding), embedding_to_json(new.embedding)))
         )
+    before, after = search_to_json(old), search_to_json(new)
+    for key, aspect in (("metric", "metric"), ("vector_index", "index"), ("language", "language")):
+        if before.get(key) != after.get(key):
+            changes.append(MetadataChange(aspect, build_from_to(before.get(key), after.get(key))))
     if old.description != new.description:
         changes.append(MetadataChange("description", build_from_to(old.description, new.description)))
     if is_different(old.annotations, new.annotations):

@@ -13,10 +13,12 @@ from omnigraph.schema.catalog import (
     EdgeType,
     Embedding,
     InterfaceType,
+    Metric,
     NodeType,
     Property,
     RangeRule,
     Value,
+    VectorIndex,
     build_catalog,
 )
 from omnigraph.schema.types import EnumOf, ValueType
@@ -35,6 +37,9 @@ class PropertyForm:
     nullable: bool
     default: tuple[bool, Value]
     embedding: tuple[Ref, str | None] | None
+    metric: Metric
+    vector_index: VectorIndex | None
+    language: str | None
     description: str | None
     annotations: tuple[AnnotationValue, ...]
     renamed_from: str | None
@@ -103,6 +108,9 @@ def _build_property_form(p: Property, refs: Mapping[str, Ref]) -> PropertyForm:
         nullable=p.nullable,
         default=(p.has_default, p.default),
         embedding=embedding,
+        metric=p.metric,
+        vector_index=p.vector_index,
+        language=p.language,
         description=p.description,
         annotations=p.annotations,
         renamed_from=p.renamed_from,
@@ -151,6 +159,9 @@ def _build_property(identity: int, form: PropertyForm, names: Mapping[Ref, str])
         has_default=has_default,
         default=default,
         embedding=embedding,
+        metric=form.metric,
+        vector_index=form.vector_index,
+        language=form.language,
         description=form.description,
         renamed_from=form.renamed_from,
         annotations=form.annotations,
@@ -308,6 +319,9 @@ class SchemaMerge:
             nullable=pick("nullability", lambda form: form.nullable),
             default=pick("default", lambda form: form.default),
             embedding=pick("embedding", lambda form: form.embedding),
+            metric=pick("metric", lambda form: form.metric),
+            vector_index=pick("vector index", lambda form: form.vector_index),
+            language=pick("language", lambda form: form.language),
             description=pick("description", lambda form: form.description),
             annotations=pick("annotations", lambda form: form.annotations),
             renamed_from=_merge_renamed_from(

@@ -105,7 +105,10 @@ class Admission:
             ServerUnavailableError: The queue is full.
         """
         with self._count_pending():
-            async with self._shares.setdefault(actor, asyncio.Semaphore(self._share)):
+            share = self._shares.get(actor)
+            if share is None:
+                share = self._shares[actor] = asyncio.Semaphore(self._share)
+            async with share:
                 return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     @contextmanager

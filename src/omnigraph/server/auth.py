@@ -63,6 +63,15 @@ class Tokens:
             actor = record.actor if is_equal and record.is_valid_at(now) else actor
         return actor if token is not None else None
 
+    def explain_rejection(self, header: str | None) -> str:
+        """Return for the log why a header did not authenticate; of tokens it names only the actor of an expired one."""
+        token = _parse_bearer_token(header)
+        if token is None:
+            return "no token" if header is None else "no bearer token"
+        digest = hash_token(token)
+        expired = [record.actor.name for record in self._records if hmac.compare_digest(record.digest, digest)]
+        return f"expired token of {expired[0]}" if expired else "unknown token"
+
     def _load_current(self) -> tuple[TokenRecord, ...]:
         if self._file is None:
             return self._records

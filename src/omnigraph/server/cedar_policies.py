@@ -87,7 +87,7 @@ class CedarPolicies:
         if decision is None:
             # Two threads may evaluate the same request, with the same result.
             decision = self._evaluate(graph, access)
-            if len(access.branch or "") + len(access.query or "") <= _MAX_CACHED_CHARACTERS:
+            if len(graph) + len(access.branch or "") + len(access.query or "") <= _MAX_CACHED_CHARACTERS:
                 self._cache.put(key, decision)
         return decision
 

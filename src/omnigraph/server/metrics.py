@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKET_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
+# The label whose values are names of graphs, which a policy may hide.
+GRAPH_LABEL = "graph"
+
 Labels = tuple[tuple[str, str], ...]
 Samples = Iterable[tuple[Mapping[str, str], float]]
 
@@ -57,18 +60,19 @@ class Metrics:
             histogram.counts[bisect_left(BUCKET_SECONDS, seconds)] += 1
             histogram.total += seconds
 
-    def render(self) -> str:
-        """Return all metrics in the text format."""
+    def render(self, is_visible: Callable[[str], bool] = lambda _: True) -> str:
+        """Return all metrics in the text format; of those by graph, only of visible graphs."""
         # Sampled outside the lock: callbacks take locks of their own, such as that of a cache.
         samples = {name: list(sample()) for name, sample in self._callbacks.items()}
         lines: list[str] = []
         with self._lock:
             for name, (type_, help_) in sorted(self._helps.items()):
                 lines += [f"# HELP {name} {help_}", f"# TYPE {name} {type_}"]
-                for labels, value in sorted(self._counters.get(name, {}).items()):
-                    lines.append(_format_sample(name, labels, value))
-                for sample_labels, value in samples.get(name, []):
-                    lines.append(_format_sample(name, tuple(sorted(sample_labels.items())), value))
+                values = sorted(self._counters.get(name, {}).items())
+                values += [(tuple(sorted(sampled.items())), value) for sampled, value in samples.get(name, [])]
+                for labels, value in values:
+                    if all(is_visible(text) for key, text in labels if key == GRAPH_LABEL):
+                        lines.append(_format_sample(name, labels, value))
                 for labels, histogram in sorted(self._histograms.get(name, {}).items()):
                     lines += _format_histogram(name, labels, histogram)
         return "\n".join(lines) + "\n"

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import socket
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from types import FrameType
@@ -17,7 +18,7 @@ from omnigraph.errors import SettingsError
 from omnigraph.runtime import Runtime
 from omnigraph.server.graph_registry import GraphRegistry
 from omnigraph.server.http.app import build_app
-from omnigraph.server.http.header_timeout import build_protocol
+from omnigraph.server.http.connections import ConnectionLimit, build_protocol
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.service import Service
@@ -26,6 +27,10 @@ _MAX_HEADER_BYTES = 64 * 1024
 _KEEP_ALIVE_SECONDS = 30
 # Short, as requests have had `drain_seconds` before Uvicorn begins to shut down.
 _SHUTDOWN_SECONDS = 2
+# The time for closing the graphs and background threads after that.
+_CLOSE_SECONDS = 8
+# The time that cancelled work has to end after the second signal; an operation checks for cancellation within 0.1 s.
+_CANCEL_SECONDS = 1
 _MAX_CONNECTIONS = 4_096
 # File descriptors that connections leave to the tables, indexes and logs of the graphs.
 _RESERVED_FILES = 256
@@ -115,13 +120,19 @@ def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
 
 
 class DrainingServer(uvicorn.Server):
-    """A Uvicorn server that drains on the first signal, completing running requests, and stops on the second."""
+    """A Uvicorn server that drains on the first signal, completing running requests, and stops on the second.
+
+    It ends in bounded time whatever runs: work that does not end when it is cancelled is abandoned with the process. A
+    write that is abandoned is published or not, as after a crash; the next process recovers from it.
+    """
 
     def __init__(self, service: Service) -> None:
+        connections = ConnectionLimit(raise_connection_limit())
         super().__init__(
             uvicorn.Config(
-                build_app(service),
-                http=build_protocol(service.limits.body_seconds),  # Uvicorn's own has no deadline for headers
+                build_app(service, connections),
+                # Uvicorn's own has no deadline for headers, and its limit refuses health checks.
+                http=build_protocol(service.limits.body_seconds, connections),
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -130,28 +141,50 @@ class DrainingServer(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-                limit_concurrency=raise_connection_limit(),
                 h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
             )
         )
         self._service = service
         self._deadline = 0.0
+        self._signals = 0
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle a signal: begin to drain, or stop if already draining."""
-        if self._service.is_draining:
-            super().handle_exit(sig, frame)
-            return
-        self._service.is_draining = True
-        self._deadline = self._service.runtime.clock.monotonic() + self._service.config.drain_seconds
-        log.info("stopping", extra={FIELDS: {"signal": signal.Signals(sig).name}})
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the interface of a signal handler
+        """Handle a signal: the first begins to drain, the second cancels what runs, the third ends the process."""
+        self._signals += 1
+        if self._signals == 1:
+            self._service.is_draining = True
+            drain_seconds = self._service.config.drain_seconds
+            self._deadline = self._service.runtime.clock.monotonic() + drain_seconds
+            self._abandon_after(drain_seconds + _SHUTDOWN_SECONDS + _CLOSE_SECONDS)
+            log.info("stopping", extra={FIELDS: {"signal": signal.Signals(sig).name}})
+        elif self._signals == 2:
+            self._stop()
+            self._abandon_after(_CANCEL_SECONDS)
+        else:
+            self._abandon()
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether the server should stop, which it should once it is drained or out of time."""
-        if self._service.is_draining:
+        if self._service.is_draining and not self.should_exit:
             is_late = self._service.runtime.clock.monotonic() > self._deadline
-            self.should_exit = self.should_exit or is_late or self._service.admission.in_flight == 0
+            if is_late or self._service.admission.in_flight == 0:
+                self._stop()
         return await super().on_tick(counter)
+
+    def _stop(self) -> None:
+        self._service.cancel_all()
+        self.should_exit = True
+
+    def _abandon_after(self, seconds: float) -> None:
+        # A daemon: it must neither keep a process alive that has ended in time, nor be joined by it.
+        timer = threading.Timer(seconds, self._abandon)
+        timer.daemon = True
+        timer.start()
+
+    def _abandon(self) -> None:
+        """End the process at once, with whatever its threads are doing."""
+        log.error("stopped", extra={FIELDS: {"abandoned": True}})
+        os._exit(1)
 
 
 def raise_connection_limit() -> int:

@@ -82,6 +82,11 @@ class StoredQueries:
             self._bound_catalog = load_catalog()
             self._queries = load_stored_queries(directory, self._bound_catalog)
 
+    @property
+    def is_check_due(self) -> bool:
+        """Whether `get` would look at the directory and at the schema, which may take a while."""
+        return self._directory is not None and self._clock.monotonic() - self._checked_at >= _POLL_SECONDS
+
     def get(self, name: str) -> StoredQuery | None:
         """Return the query of that name, if there is one."""
         return self._load_current().get(name)

@@ -100,6 +100,19 @@ class SparkUsageError(OmnigraphError):
         )
 
     @variant
+    def no_checkpoints(self, master: str) -> str:
+        """Report that a search over several edges has no directory for its checkpoints."""
+        return (
+            f"a hop over several edges keeps checkpoints, and `{master}` has no directory for them; name one that all"
+            " executors see with `spark.sparkContext.setCheckpointDir(…)` or the setting spark.checkpoint.dir"
+        )
+
+    @variant
+    def form_unsupported(self, form: str) -> str:
+        """Report that a query has a form that Spark does not run; nothing was read."""
+        return f"Spark does not run {form}; nothing was read. Run the query with the engine `memory` or `local`"
+
+    @variant
     def executor_not_ready(self, reason: str) -> str:
         """Report that an executor can't run our tasks: it lacks omnigraph, or has another Python."""
         return f"an executor of Spark can't run this: {reason}"

@@ -12,19 +12,23 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.query_budget import Budget
 from omnigraph.errors import BadArgumentError
+from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
 from omnigraph.ops.argument_checks import check_max_errors, parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, ExportTargetError
 from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
 from omnigraph.ops.load_arguments import TypedData, build_load_input
 from omnigraph.ops.open_table import find_edge_type
+from omnigraph.ops.query import QueryCall, begin
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.spark.data_source import register
 from omnigraph.spark.load.frame_digest import digest_frames
 from omnigraph.spark.load.load_engine import build_reader
+from omnigraph.spark.query.run_query import QueryJob, SparkRows, run_query
 from omnigraph.spark.read.dataframe_reader import read_frame
 from omnigraph.spark.read.export import export_on_spark
 from omnigraph.spark.read.sql_views import TypeUsage, run_sql
@@ -99,6 +103,38 @@ class SparkGraph:
         """
         with surface_errors():
             return run_sql(self.spark, text, self._catalog, self._read_used)
+
+    def query(
+        self, source: str | Source, *, name: str | None = None, params: Mapping[str, object] | None = None
+    ) -> DataFrame:
+        """Return the rows of a query of the query language, in its order, as `Graph.query` gives them.
+
+        Hops over several edges are searched by this call, distance by distance; all else runs when rows are asked for.
+        Write large results with the DataFrame itself (`df.write.parquet(…)`), so that they don't pass this process.
+
+        Raises:
+            SourceError, MissingError, ParameterError: The query or its parameters are wrong.
+            QueryError: It is a mutation.
+            SparkUsageError: Spark does not run a form of the query, which is named; nothing was read.
+        """
+        return self.query_rows(source, name=name, params=params).frame
+
+    def query_rows(
+        self, source: str | Source, *, name: str | None = None, params: Mapping[str, object] | None = None
+    ) -> SparkRows:
+        """Return the same as `query`, with the schema that a result of `Graph.query` has."""
+        session, snapshot = self._session, self._snapshot
+        source = source if isinstance(source, Source) else Source(source)
+        call = QueryCall(source=source, name=name, params=params or {}, branch=snapshot.branch)
+        bound, context = begin(session, call, snapshot, Budget(session.runtime.clock))
+        job = QueryJob(
+            query=bound,
+            plan=session.plans.get_or_plan(bound, snapshot, context),
+            inputs=context.inputs,
+            view=context.view,
+            plan_scan=lambda type_name: plan_scan(session, snapshot, find_type(context.catalog, type_name)),
+        )
+        return run_query(lambda: self.spark, job)
 
     # --- writing ---------------------------------------------------------------------------------
 

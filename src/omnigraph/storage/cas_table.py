@@ -23,6 +23,7 @@ from omnigraph.storage.cas_table_errors import DamagedError, NewestVersionDamage
 from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.checksums import checksum_file, format_checksum
 from omnigraph.storage.dataset_creation import create_dataset
+from omnigraph.storage.fragment_list import build_fragment_json
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import (
     attribute_requests,
@@ -205,7 +206,7 @@ class CasTable:
                 max_rows_per_file=10_000_000,
                 storage_options=self._store.lance_options,
             )
-        stamped = [stamp_fragment(self._store, self.path, fragment.to_json()) for fragment in fragments]
+        stamped = [stamp_fragment(self._store, self.path, build_fragment_json(fragment)) for fragment in fragments]
         return [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in stamped]
 
 

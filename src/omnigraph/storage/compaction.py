@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import isqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +37,7 @@ from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.protobuf import iter_integers
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage
 from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
+from omnigraph.storage.vector_search import VECTOR_KINDS, choose_build_settings
 
 # Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number. A
 # commit takes 10 ms and adds a fragment or two, and compacting 1,024 rows less than a millisecond.
@@ -314,8 +314,6 @@ def _find_replaced_segments(staged: StagedWrite, table: LanceTable, built_versio
     return tuple(old.text for segments in stored.values() for old in segments if old.uuid in replaced)
 
 
-VECTOR_INDEX = "IVF_FLAT"
-_MAX_PARTITIONS = 4_096
 _POLL_SECONDS = 0.1
 
 
@@ -327,6 +325,8 @@ class SegmentBuild:
     column: str
     kind: str
     fragments: tuple[int, ...]
+    metric: str = "cosine"
+    """Of a vector index."""
 
 
 def compact(
@@ -374,12 +374,12 @@ def build_index_segment(table: LanceTable, segment: SegmentBuild) -> str:
         IndexUntrainableError: A vector index can't be trained with the values of the column.
     """
     settings: dict[str, object] = {}
-    if segment.kind == VECTOR_INDEX:
+    if segment.kind in VECTOR_KINDS:
         vectors = table.count_values(segment.column, segment.fragments)
         if not vectors:
             raise IndexUntrainableError(table.path, segment.name)
-        # The square root of the number of vectors is a common number of IVF partitions.
-        settings = {"metric": "cosine", "num_partitions": max(1, min(isqrt(vectors), _MAX_PARTITIONS))}
+        size = table.schema.field(segment.column).type.list_size
+        settings = choose_build_settings(segment.kind, segment.metric, vectors, size)
     return build_segment(table, segment.column, segment.kind, segment.name, segment.fragments, settings)
 
 

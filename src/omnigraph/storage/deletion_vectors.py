@@ -1,4 +1,4 @@
-"""Decode deletion vectors: which rows of a fragment are deleted, from Lance's deletion files.
+"""Decode and encode deletion vectors: which rows of a fragment are deleted, in Lance's deletion files.
 
 Lance itself only returns the addresses of all live rows, which costs a pass over the table. A deletion file is as large
 as its deletions: an Arrow file of offsets if these are few, else a Roaring bitmap in its portable format.
@@ -17,6 +17,11 @@ _MIN_CONTAINERS_WITH_OFFSETS = 4
 # A container covers 65,536 numbers: up to this many are stored as an array, more as a bitmap.
 _MAX_ARRAY_VALUES = 4_096
 _BITMAP_BYTES = 8_192
+
+
+# Lance writes more offsets than this as a bitmap.
+MAX_ARRAY_OFFSETS = 4_096
+_ARROW_SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 
 
 class DeletionsError(ValueError):
@@ -39,6 +44,14 @@ def decode_deletions(data: bytes, count: int, rows: int, *, is_bitmap: bool) -> 
     if len(offsets) and (offsets[0] < 0 or offsets[-1] >= rows or bool((offsets[1:] <= offsets[:-1]).any())):
         raise DeletionsError(f"it does not list distinct rows of the {rows:,} in the fragment")
     return offsets
+
+
+def encode_deletions(offsets: Positions) -> bytes:
+    """Return the deletion file of a fragment without the rows at these offsets, as an array."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, _ARROW_SCHEMA) as file:
+        file.write_batch(pa.record_batch([pa.array(offsets.astype(np.uint32))], schema=_ARROW_SCHEMA))
+    return bytes(sink.getvalue())
 
 
 def _check_count(actual: int, expected: int) -> None:

@@ -3,8 +3,10 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 import lance
+from lance.fragment import DataFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,30 @@ def _read_fragment(dataset: lance.LanceDataset, number: int) -> Fragment:
     handle = dataset.get_fragment(number)
     assert handle is not None  # noqa: S101 - the same version has just listed it
     return _describe(handle.metadata)
+
+
+def build_fragment_json(metadata: lance.FragmentMetadata) -> dict[str, Any]:
+    """Return a fragment in the JSON form of Lance; its own method takes ten times as long for a plain fragment."""
+    is_plain = metadata.deletion_file is None and not metadata.overlays
+    numbers = (metadata.row_id_meta, metadata.created_at_version_meta, metadata.last_updated_at_version_meta)
+    if not is_plain or any(number is not None for number in numbers):
+        return dict(metadata.to_json())
+    return {
+        "id": metadata.id,
+        "files": [_build_file_json(file) for file in metadata.files],
+        "overlays": [],
+        "physical_rows": metadata.physical_rows,
+        "deletion_file": None,
+        "row_id_meta": None,
+        "created_at_version_meta": None,
+        "last_updated_at_version_meta": None,
+    }
+
+
+def _build_file_json(file: DataFile) -> dict[str, Any]:
+    values = dict(vars(file))
+    values["path"] = values.pop("_path")
+    return values
 
 
 def _describe(metadata: lance.FragmentMetadata) -> Fragment:

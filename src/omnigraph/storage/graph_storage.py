@@ -1,5 +1,6 @@
 """The storage of one graph: its location, control objects and Lance settings, shared by all its tables."""
 
+import os
 import threading
 from collections.abc import Iterable
 
@@ -25,6 +26,7 @@ from omnigraph.storage.object_store import (
     convert_os_error,
 )
 from omnigraph.storage.s3_object_store import S3ObjectStore
+from omnigraph.storage.uploads import UPLOADS
 from omnigraph.storage.verification import Verifier
 from omnigraph.telemetry import log
 
@@ -70,7 +72,8 @@ class GraphStorage:
         self.local = _open_local_objects(location, runtime)
         """The local object store, for operations that only files have; None on an object store."""
         stored: ObjectStore = self.local or _open_remote_objects(location, runtime)
-        self.objects: ObjectStore = CountingObjectStore(stored, runtime)
+        self.objects: ObjectStore = CountingObjectStore(stored, runtime, location)
+        self._stored = stored
         # Not a method of this object: a reference cycle would keep both alive until the garbage collector runs.
         locate = (lambda key: location.join(key).uri) if location.is_local else None
         files = _ObjectFileReader(stored, runtime)
@@ -108,12 +111,38 @@ class GraphStorage:
         return [] if self.local is None or self.runtime.options.follow_links else self.local.find_foreign_files(path)
 
     def flush(self, paths: Iterable[str]) -> None:
-        """Make files durable, given relative to the root; on an object store they already are."""
-        if self.must_flush:
+        """Make files durable, given relative to the root; on an object store they are once they are written."""
+        if self.local is None:
+            UPLOADS.wait(map(self.resolve_uri, paths))
+        elif self.must_flush:
             try:
                 flush([self.resolve_uri(path) for path in paths], self._flushed)
             except OSError as error:
                 raise convert_os_error("flush written files", error) from error
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Write a new file of a table, which no manifest refers to before it is flushed.
+
+        On an object store it is written in the background.
+        """
+        self.runtime.telemetry.record("table", "put")
+        if self.local is None:
+            stored = self._stored
+            UPLOADS.start(self.resolve_uri(path), lambda: stored.put(path, data))
+            return
+        try:
+            descriptor = _create_file(self.resolve_uri(path))
+            try:
+                _write_all(descriptor, data)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise convert_os_error(f"write `{path}`", error) from error
+
+    def wait_for_uploads(self, path: str) -> None:
+        """Wait until the files of a table that are written in the background can be read."""
+        if self.local is None:
+            UPLOADS.wait_below(f"{self.resolve_uri(path)}/")
 
     def keep_reserve(self) -> None:
         """Reserve the disk space that a cleanup needs on a full disk, if the settings ask for it.
@@ -144,12 +173,29 @@ class GraphStorage:
                 raise convert_os_error("flush written files", error) from error
 
 
+def _create_file(path: str) -> int:
+    """Create a file, and its directory if that is new; return its descriptor."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - plain strings on this path
+        return os.open(path, flags, 0o666)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 class CountingObjectStore:
     """An ObjectStore that counts its requests as `control`."""
 
-    def __init__(self, inner: ObjectStore, runtime: Runtime) -> None:
+    def __init__(self, inner: ObjectStore, runtime: Runtime, location: Location | None = None) -> None:
         self._inner = inner
         self._telemetry = runtime.telemetry
+        # Where files may be written in the background.
+        self._location = None if location is None or location.is_local else location
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
@@ -184,6 +230,8 @@ class CountingObjectStore:
     def delete(self, key: str) -> None:
         """See ObjectStore."""
         self._telemetry.record("control", "delete")
+        if self._location is not None:
+            UPLOADS.discard(self._location.join(key).uri)
         self._inner.delete(key)
 
     def delete_if_match(self, key: str, etag: str) -> None:

@@ -121,6 +121,8 @@ class StoredIndex:
     kind: str
     """BTREE, BITMAP, INVERTED, LABEL_LIST, or a kind of vector index."""
     segments: tuple[IndexSegment, ...]
+    metric: str | None = None
+    """The metric of a vector index, in lower case."""
 
     @property
     def follows_rows(self) -> bool:
@@ -154,7 +156,11 @@ def list_stored_indexes(table: LanceTable) -> tuple[StoredIndex, ...]:
             for segment in description.segments
         )
         kind = _KINDS.get(description.index_type, description.index_type.upper())
-        indexes.append(StoredIndex(description.name, tuple(description.field_names), kind, segments))
+        metric = (description.details or {}).get("metric_type")
+        columns = tuple(description.field_names)
+        indexes.append(
+            StoredIndex(description.name, columns, kind, segments, None if metric is None else str(metric).lower())
+        )
     return tuple(indexes)
 
 
@@ -171,7 +177,8 @@ def build_segment(
     Raises:
         IndexUntrainableError: A vector index can't be trained with the values of the column.
     """
-    dataset = table.handles.open(table.path, table.version)
+    # A private handle: while Lance builds an index, a read through the same handle fails.
+    dataset = table.handles.open_uncached(table.path, table.version)
     store = table.handles.store
     action = f"build the index {name} of {table.path}"
     errors = translate_rewrite_errors(action, table.path, table.version, table.handles.explain)

@@ -104,12 +104,12 @@ class LanceTable:
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        return self.handles.open(self.path, self.version).schema
+        return self.handles.read_facts(self.path, self.version).schema
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of matching rows; without a filter this needs no request."""
         dataset = self.handles.open(self.path, self.version)
-        with self._guard_read(where):
+        with self.guard_read(where, reads_files=where is not None):
             return int(dataset.count_rows(filter=where))
 
     def count_values(self, column: str, fragments: Sequence[int]) -> int:
@@ -117,7 +117,7 @@ class LanceTable:
         dataset = self.handles.open(self.path, self.version)
         # As text, because Lance does not accept an expression over vectors.
         has_value = f"`{column}` is not null"
-        with self._guard_read(has_value):
+        with self.guard_read(has_value):
             scanner = dataset.scanner(
                 columns=[], filter=has_value, fragments=self._select_fragments(fragments), with_row_id=True
             )
@@ -133,7 +133,7 @@ class LanceTable:
     ) -> pa.Table:
         """Return the matching rows. Lance evaluates the filter, which may also use row addresses and row ids."""
         dataset = self.handles.open(self.path, self.version)
-        with self._guard_read(where):
+        with self.guard_read(where):
             reader = dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
@@ -172,7 +172,7 @@ class LanceTable:
         if with_blobs:
             # Lance reads whatever URI a row names, so all descriptions are checked before the first byte is read.
             check_fragment_blobs(self, columns, fragments)
-        with self._guard_read(where):
+        with self.guard_read(where):
             # Not `to_batches` of the dataset itself: it accepts any argument, and ignores `fragments`.
             for batch in dataset.scanner(
                 columns=None if columns is None else list(columns),
@@ -205,7 +205,7 @@ class LanceTable:
     def _take_rows(self, indices: pa.Array, columns: Sequence[str] | None) -> pa.Table:
         dataset = self.handles.open(self.path, self.version)
         names = dataset.schema.names if columns is None else list(columns)
-        with self._guard_read():
+        with self.guard_read():
             # Lance's own `take` is slow in fragments with deleted rows; see `take_rows`.
             if any(fragment.deleted for fragment in self.list_fragments()):
                 described = [name for name in names if name == ADDRESS or is_blob(dataset.schema.field(name))]
@@ -224,7 +224,7 @@ class LanceTable:
         for name in blobs:
             check_blobs(self.handles.store, self.path, name, self.take(positions, [name]).column(name))
             addresses = pa.array(self.get_address_map().to_addresses(np.asarray(positions, np.int64)))
-            with self._guard_read():
+            with self.guard_read():
                 values = dataset.read_blobs(name, addresses=addresses, preserve_order=True)
             values_by_column[name] = pa.array([value for _, value in values], pa.large_binary())
         return pa.table({name: values_by_column[name] for name in columns})
@@ -247,7 +247,7 @@ class LanceTable:
         matches, nbytes = [], 0
         # Built once: Arrow's `is_in` would hash all keys again for every batch.
         index = StringHashIndex(distinct) if pa.types.is_string(distinct.type) else None
-        with self._guard_read():
+        with self.guard_read():
             for batch in dataset.to_batches(columns=names, with_row_address=with_address):
                 values = batch.column(column)
                 if index is None:
@@ -284,10 +284,7 @@ class LanceTable:
 
     def find_field_number(self, column: str) -> int:
         """Return Lance's field id of a column: it survives renames, and no other column ever gets it."""
-        field = self.handles.open(self.path, self.version).lance_schema.field(column)
-        if field is None:
-            raise KeyError(column)
-        return int(field.id())
+        return self.handles.read_facts(self.path, self.version).numbers[column]
 
     def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of these fragments in batches, in their order, including the values of deleted rows."""
@@ -300,7 +297,7 @@ class LanceTable:
             with_row_id=True,
             batch_readahead=BATCH_READAHEAD,
         )
-        with self._guard_read():
+        with self.guard_read():
             yield from scanner.to_batches()
 
     def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
@@ -346,25 +343,31 @@ class LanceTable:
     def measure_index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Return all indexes of this version by name, each with the number of fragments it covers."""
         dataset = self.handles.open(self.path, self.version)
-        with self._guard_read():
-            indexes = dataset.describe_indices()
+        is_known = self.handles.read_facts(self.path, self.version).indexes is not None
+        with self.guard_read(reads_files=not is_known):
+            indexes = self.handles.list_indexes(self.path, self.version)
         fragments = frozenset(dataset.fragment_ids()) if indexes else frozenset()
         coverages = []
         for index in indexes:
             # A segment may still list fragments that this version no longer has.
-            covered = fragments.intersection(number for segment in index.segments for number in segment.fragment_ids)
-            columns = tuple(index.field_names)
-            uuids = tuple(sorted(str(segment.uuid) for segment in index.segments))
+            covered = fragments & index.fragments
             coverages.append(
-                IndexCoverage(index.name, columns, index.index_type, len(covered), len(fragments), uuids, covered)
+                IndexCoverage(
+                    index.name, index.columns, index.kind, len(covered), len(fragments), index.segments, covered
+                )
             )
-        return tuple(sorted(coverages, key=lambda coverage: coverage.name))
+        return tuple(coverages)
 
     @contextmanager
-    def _guard_read(self, where: str | None = None) -> Iterator[None]:
+    def guard_read(
+        self, where: str | None = None, *, with_indexes: bool = False, reads_files: bool = True
+    ) -> Iterator[None]:
         """Verify files before a read, count its requests, and translate its errors."""
-        # Only a scan with a filter may read index files.
-        verify(self, VerifyLevel.ROWS if where is None else VerifyLevel.ROWS | VerifyLevel.INDEXES)
+        if reads_files:
+            self.handles.store.wait_for_uploads(self.path)
+        # A scan with a filter may read index files.
+        has_indexes = with_indexes or where is not None
+        verify(self, VerifyLevel.ROWS | VerifyLevel.INDEXES if has_indexes else VerifyLevel.ROWS)
         errors = translate_read_errors(self.path, self.version, self.handles.explain)
         try:
             with attribute_requests(self.handles.store.runtime.telemetry, "table"), errors:

@@ -34,9 +34,14 @@ def iter_integers(message: bytes, number: int) -> Iterator[int]:
     """Yield the unsigned values of an integer field."""
     for part, data in iter_parts(message):
         if part == number:
-            # The key of a field from 16 on takes more than one byte.
-            _, start = _read_varint(data, 0)
-            yield _read_varint(data, start)[0]
+            yield read_integer(data)
+
+
+def read_integer(part: bytes) -> int:
+    """Return the unsigned value of the part of an integer field."""
+    # The key of a field from 16 on takes more than one byte.
+    _, start = _read_varint(part, 0)
+    return _read_varint(part, start)[0]
 
 
 def read_signed(message: bytes, number: int) -> int:
@@ -72,7 +77,11 @@ def encode_integer(number: int, value: int) -> Part:
 
 def encode_text(number: int, text: str) -> Part:
     """Return the part of a text field with a number below 16."""
-    data = text.encode()
+    return encode_bytes(number, text.encode())
+
+
+def encode_bytes(number: int, data: bytes) -> Part:
+    """Return the part of a field of bytes, or of a message, with a number below 16."""
     # The wire type 2: the length, then as many bytes.
     return number, bytes([number << 3 | 2]) + _encode_varint(len(data)) + data
 

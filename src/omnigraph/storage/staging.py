@@ -6,8 +6,8 @@ another version reuses the fragments unchanged, and computes the deletions again
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -22,14 +22,17 @@ from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import CorruptError, Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import OutdatedError
-from omnigraph.storage.checksum_stamping import stamp_deletions, stamp_fragment
+from omnigraph.storage.checksum_stamping import stamp_fragment
+from omnigraph.storage.fragment_list import build_fragment_json
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
+from omnigraph.storage.key_cache import is_small
 from omnigraph.storage.key_lookup import MAX_KEYS_PER_PASS, RowLocations, find_existing
 from omnigraph.storage.lance_table import LanceTable, is_blob, verify
 from omnigraph.storage.layout import format_deletion_name, format_detached_name
-from omnigraph.storage.object_store import StoreUnavailableError
+from omnigraph.storage.local_encoding import encode_rows
 from omnigraph.storage.row_addresses import Addresses
-from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
+from omnigraph.storage.row_deletion import delete_rows, remove_files
+from omnigraph.storage.table_cache import VerifyLevel
 from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import iter_staged_batches
 
@@ -353,11 +356,6 @@ def restage_in_place(staged: StagedWrite, table: LanceTable, located: RowLocatio
     return _add_deletions(rebased, table, None if located is None else replace(located, version=table.version))
 
 
-def list_deletion_files(table: LanceTable, updated: Sequence[str]) -> list[str]:
-    """Return the deletion files of fragments in Lance's JSON, relative to the root."""
-    return [f"{table.path}/{format_deletion_name(json.loads(text))}" for text in updated]
-
-
 def _stage(
     table: LanceTable,
     change: WriteKind,
@@ -384,13 +382,6 @@ def _stage(
         raise
 
 
-def remove_files(table: LanceTable, files: Iterable[str]) -> None:
-    """Remove the files of a failed write. Cleanup finds those that the store fails to remove now."""
-    for file in files:
-        with suppress(StoreUnavailableError):
-            table.handles.store.objects.delete(file)
-
-
 def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObserver) -> tuple[str, ...]:
     """Write rows into new fragments that no version has yet, and return these as Lance's JSON."""
     store = table.handles.store
@@ -398,6 +389,8 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
     source = _BatchSource(rows, _move_blobs_last(dataset.schema), table.watch)
     if source.is_empty:
         return ()
+    if store.local is None and isinstance(rows, pa.Table) and is_small(rows) and not any(map(is_blob, dataset.schema)):
+        return (_upload_rows(table, source.open_reader(), rows),)
     progress = _WriteProgress(table, observer)
     with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"write rows of {table.path}"):
         try:
@@ -416,10 +409,22 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
             if failure is not None:
                 raise failure from error
             raise
-    stamped = [stamp_fragment(store, table.path, fragment.to_json(), observer.on_complete) for fragment in fragments]
+    stamped = [
+        stamp_fragment(store, table.path, build_fragment_json(fragment), observer.on_complete) for fragment in fragments
+    ]
     if table.handles.keys is not None and isinstance(rows, pa.Table) and len(stamped) == 1:
         table.handles.keys.note_written(table, tuple(file["path"] for file in stamped[0]["files"]), rows)
     return tuple(map(json.dumps, stamped))
+
+
+def _upload_rows(table: LanceTable, stored: pa.Table | pa.RecordBatchReader, rows: pa.Table) -> str:
+    """Write a few rows to an object store in the background, and return their fragment as Lance's JSON."""
+    fragment, data = encode_rows(table.handles.get_twin(table.path, table.version), stored)
+    (file,) = fragment["files"]
+    table.handles.store.write_file(f"{table.path}/data/{file['path']}", data)
+    if table.handles.keys is not None:
+        table.handles.keys.note_written(table, (file["path"],), rows)
+    return json.dumps(fragment)
 
 
 class _BatchSource:
@@ -593,41 +598,6 @@ def _find_replaced_rows(staged: StagedWrite, table: LanceTable) -> Addresses:
 def _find_addresses(table: LanceTable, id_chunks: Sequence[pa.Array]) -> Addresses:
     ids = pa.chunked_array(id_chunks, pa.string()).combine_chunks()
     return find_existing(table, lambda: ids, len(ids)).get_addresses()
-
-
-def delete_rows(table: LanceTable, addresses: Addresses) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Write deletion files for the rows at these ascending addresses, which no version has yet.
-
-    Return the fragments with new deletion files, as Lance's JSON, and the numbers of those that lose all rows.
-    """
-    verify(table)
-    numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
-    offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.int64), starts[1:])
-    dataset = table.handles.open(table.path, table.version)
-    updated: list[str] = []
-    removed: list[int] = []
-    errors = translate_rewrite_errors(f"delete rows of {table.path}", table.path, table.version, table.handles.explain)
-    with attribute_requests(table.handles.store.runtime.telemetry, "table"), errors:
-        try:
-            # Not strict: without addresses, `np.split` still returns one empty array.
-            for number, local in zip(numbers.tolist(), offsets, strict=False):
-                if table.watch is not None:
-                    table.watch.check()
-                fragment = dataset.get_fragment(number)
-                assert fragment is not None  # noqa: S101 - the address came from this very version
-                metadata: FragmentMetadata | None = fragment.delete_rows(local.tolist())
-                if metadata is None:
-                    removed.append(number)
-                else:
-                    stamped = stamp_deletions(table.handles.store, table.path, metadata.to_json())
-                    updated.append(json.dumps(stamped))
-                    if table.handles.keys is not None:
-                        name = format_deletion_name(stamped).removeprefix("_deletions/")
-                        table.handles.keys.note_deleted(table, number, name, local)
-        except BaseException:
-            remove_files(table, list_deletion_files(table, updated))
-            raise
-    return tuple(updated), tuple(removed)
 
 
 def _has_deletions(fragment: Mapping[str, object]) -> bool:

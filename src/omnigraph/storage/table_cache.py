@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import lance
+import pyarrow as pa
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lru_cache import LruCache
@@ -13,11 +15,16 @@ from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.io_counters import attribute_requests, convert_store_error, extract_reason, is_io, is_unreachable
 from omnigraph.storage.key_cache import KeyCache
+from omnigraph.storage.layout import build_version_key
+from omnigraph.storage.local_encoding import create_twin
 from omnigraph.storage.verification import raise_mismatch
+from omnigraph.storage.version_codec import VersionContent, decode_indexes, decode_version
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
 MAX_CACHED_HANDLES = 512
 MAX_CACHED_VERSIONS = 8
+# The tables of which the content of one version is kept: about 150 bytes for each fragment.
+MAX_CACHED_CONTENTS = 64
 # Parts of the messages with which Lance reports a damaged or truncated data or deletion file. Whatever a decoder
 # rejects is the file's fault: it gets the content of the file, and no part of a request.
 _DAMAGE_MARKS = (
@@ -159,6 +166,32 @@ class VerifyLevel:
     WHOLE = 4
 
 
+@dataclass(slots=True)
+class VersionFacts:
+    """Facts of a version that a write of rows leaves as they are: columns and indexes. Lance builds them each time."""
+
+    schema: pa.Schema
+    numbers: dict[str, int]
+    """Lance's number of each column."""
+    indexes: "tuple[IndexFacts, ...] | None" = None
+    """None until they are needed."""
+    twin: lance.LanceDataset | None = None
+    """See `local_encoding`; None until it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """One index of a version."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: str
+    segments: tuple[str, ...]
+    """The UUIDs of its segments."""
+    fragments: frozenset[int]
+    """The numbers of the fragments that it covers; the version may no longer have some of them."""
+
+
 class TableCache:
     """An LRU cache of pinned Lance datasets by (path, version), which are immutable and never stale. Thread-safe."""
 
@@ -175,6 +208,9 @@ class TableCache:
         self._open: LruCache[tuple[str, int], lance.LanceDataset] = LruCache(MAX_CACHED_HANDLES)
         # The fragments of versions with a cached handle, as far as they were listed.
         self._fragments: LruCache[tuple[str, int], tuple[Fragment, ...]] = LruCache(MAX_CACHED_HANDLES)
+        self._facts: LruCache[tuple[str, int], VersionFacts] = LruCache(MAX_CACHED_HANDLES)
+        # By table, the content of the version that this process created last: the next one is made of it.
+        self._contents: LruCache[str, VersionContent] = LruCache(MAX_CACHED_CONTENTS)
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -192,6 +228,7 @@ class TableCache:
     def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
         """Open a private handle: some methods of a handle move it to another version. Raises as `open`."""
         uri = self.store.resolve_table_uri(path)
+        self.store.wait_for_uploads(path)
         if self.is_verifying and self.store.verifier.is_verifying_reads:
             with self.translate_verify_errors(path):
                 raise_mismatch(
@@ -216,6 +253,75 @@ class TableCache:
         if self.is_verifying:
             self._check_rows(path, version, dataset)
         return dataset
+
+    def build_handle(self, path: str, version: int, manifest: bytes) -> lance.LanceDataset:
+        """Return a handle of a version whose manifest is in memory; no file is read."""
+        return lance.LanceDataset(
+            self.store.resolve_table_uri(path),
+            version,
+            storage_options=self.store.lance_options,
+            serialized_manifest=manifest,
+            session=self.store.session,
+        )
+
+    def read_facts(self, path: str, version: int) -> VersionFacts:
+        """Return the columns of a version, with their numbers."""
+        facts = self._facts.get((path, version))
+        if facts is None:
+            dataset = self.open(path, version)
+            numbers = {field.name(): int(field.id()) for field in dataset.lance_schema.fields()}
+            facts = VersionFacts(dataset.schema, numbers)
+            self._facts.put((path, version), facts)
+        return facts
+
+    def list_indexes(self, path: str, version: int) -> tuple[IndexFacts, ...]:
+        """Return the indexes of a version by name."""
+        facts = self.read_facts(path, version)
+        if facts.indexes is None:
+            facts.indexes = tuple(
+                IndexFacts(
+                    name=index.name,
+                    columns=tuple(index.field_names),
+                    kind=index.index_type,
+                    segments=tuple(sorted(str(segment.uuid) for segment in index.segments)),
+                    fragments=frozenset(number for segment in index.segments for number in segment.fragment_ids),
+                )
+                for index in sorted(self.open(path, version).describe_indices(), key=lambda index: index.name)
+            )
+        return facts.indexes
+
+    def get_twin(self, path: str, version: int) -> lance.LanceDataset:
+        """Return the empty table on the local disk in which small files of this table are encoded."""
+        facts = self.read_facts(path, version)
+        if facts.twin is None:
+            facts.twin = create_twin(self.open(path, version))
+        return facts.twin
+
+    def keep_facts(self, path: str, base: int, version: int) -> None:
+        """Record that a version has the columns and indexes of `base`."""
+        facts = self._facts.get((path, base))
+        if facts is not None:
+            self._facts.put((path, version), facts)
+
+    def read_content(self, path: str, version: int) -> VersionContent:
+        """Return what the file of a version contains. It is read only if the version has indexes, and once.
+
+        Raises:
+            UnknownFormatError: Its format is not known.
+        """
+        content = self._contents.get(path)
+        if content is None or content.number != version:
+            manifest = bytes(self.open(path, version)._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
+            content = decode_version(manifest)
+            if content.has_indexes:
+                file = self.store.objects.get(build_version_key(path, version)).data
+                content = replace(content, indexes=decode_indexes(file))
+            self.put_content(path, content)
+        return content
+
+    def put_content(self, path: str, content: VersionContent) -> None:
+        """Keep the content of a version, for the next write of its table."""
+        self._contents.put(path, content)
 
     def list_fragments(self, path: str, version: int) -> tuple[Fragment, ...]:
         """Return the fragments of a version, in order; needs no request once it is open. Raises as `open`."""
@@ -267,7 +373,7 @@ class TableCache:
 
     def forget(self, path: str, version: int) -> None:
         """Drop the handle of a version whose files are about to be removed, because no commit will have it."""
-        for cached in (self._open, self._fragments, self._verified):
+        for cached in (self._open, self._fragments, self._verified, self._facts):
             cached.pop((path, version))
 
     def list_open(self) -> list[tuple[str, int]]:

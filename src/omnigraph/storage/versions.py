@@ -11,6 +11,8 @@ from lance import LanceDataset, LanceOperation, Transaction
 from lance.fragment import FragmentMetadata
 
 from omnigraph.bug_error import BugError
+from omnigraph.ids import draw_bytes
+from omnigraph.storage.checksums import format_checksum
 from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
 from omnigraph.storage.graph_storage import GraphStorage
@@ -21,6 +23,8 @@ from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.schema_staging import build_freed_schema, build_relaxed_schema, build_schema
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache
+from omnigraph.storage.version_codec import TooManyFragmentsError, UnknownFormatError
+from omnigraph.telemetry import log as telemetry_log
 
 # The writes that leave all fragments as they are but those they name.
 _ROW_WRITES = (WriteKind.APPEND, WriteKind.UPSERT, WriteKind.DELETE)
@@ -52,11 +56,10 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
         return _commit(handles, staged.path, handles.open(staged.path, staged.preview), _build_purge_operation(staged))
     if staged.change is WriteKind.SCHEMA:
         return _commit_columns(handles, staged, dataset)
+    if staged.change in _ROW_WRITES:
+        return _apply_rows(handles, staged, dataset)
     if staged.change is not WriteKind.REWRITE:
-        version = _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
-        if staged.change in _ROW_WRITES:
-            handles.list_successor(staged.path, base, version, [json.loads(text)["id"] for text in staged.updated])
-        return version
+        return _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
     # The preview can be used only if the write was not rebased since.
     is_previewed = staged.preview and staged.base == staged.origin
     rewritten = staged.preview if is_previewed else build_preview(handles, staged)
@@ -67,6 +70,34 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     if not is_previewed:
         handles.store.objects.delete(f"{staged.path}/{format_detached_name(rewritten)}")
     return indexed
+
+
+def _apply_rows(handles: TableCache, staged: StagedWrite, dataset: LanceDataset) -> int:
+    """Create a version that differs from its base in the rows of a write; return its number."""
+    store, path, base = handles.store, staged.path, int(dataset.version)
+    updated = [json.loads(text) for text in staged.updated]
+    try:
+        content = handles.read_content(path, base).apply(
+            int.from_bytes(draw_bytes(8)), map(json.loads, staged.written), updated, staged.removed
+        )
+    except TooManyFragmentsError as error:
+        raise FragmentNumbersExhaustedError(path) from error
+    except UnknownFormatError as error:
+        telemetry_log.info("Lance creates a version of %s: %s", path, error)
+        version = _commit(handles, path, dataset, _build_operation(staged, dataset))
+    else:
+        manifest = content.encode_manifest(store.runtime.clock.now())
+        data = content.encode_file(manifest)
+        version = content.number
+        store.write_file(f"{path}/{format_detached_name(version)}", data)
+        store.runtime.faults.reach("version.written")
+        if store.location.is_local:
+            store.verifier.expect(path, version, format_checksum(data), staged.rows_after)
+        adopt_version(handles, path, handles.build_handle(path, version, manifest), base)
+        handles.put_content(path, content)
+        handles.keep_facts(path, base, version)
+    handles.list_successor(path, base, version, [fragment["id"] for fragment in updated])
+    return version
 
 
 def build_preview(handles: TableCache, staged: StagedWrite) -> int:

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.tables.index_advisor import BITMAP, BTREE, INVERTED, LABEL_LIST
 from omnigraph.storage.columnar_sets import concat_chunks
-from omnigraph.storage.compaction import VECTOR_INDEX
 from omnigraph.storage.index_staging import StoredIndex
 from omnigraph.storage.integrity_check import find_by_index, find_by_label, find_by_vector, find_by_word, load_index
 from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.row_addresses import Addresses
+from omnigraph.storage.vector_search import IVF_FLAT
 
 _T = TypeVar("_T")
 # The number of rows whose values are looked up.
@@ -83,7 +83,7 @@ def _choose_check(kind: str, type_: pa.DataType) -> Callable[[LanceTable, Stored
         return _check_labels
     if kind == INVERTED and pa.types.is_string(type_):
         return _check_words
-    return _check_vectors if kind == VECTOR_INDEX else None
+    return _check_vectors if kind == IVF_FLAT else None
 
 
 def _read_sample(table: LanceTable, column: str) -> pa.Array:

@@ -36,9 +36,12 @@ def count_threads(threads: int | None) -> int:
 
 
 @contextmanager
-def open_connection(*, memory_bytes: int | None, spill_bytes: int, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_connection(
+    *, memory_bytes: int | None, spill_bytes: int, threads: int, keeps_plan: bool = False, is_profiled: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection; it and its spill directory are gone after the block.
 
+    With `keeps_plan`, joins are made in the order of the text: DuckDB knows no sizes of our tables, our planner does.
     A directory that a killed process has left is removed by the next one that opens a connection.
 
     Raises:
@@ -57,6 +60,12 @@ def open_connection(*, memory_bytes: int | None, spill_bytes: int, threads: int)
             connection.execute("set TimeZone = 'UTC'")
             # After two seconds it would be drawn on stdout, which belongs to the rows.
             connection.execute("set enable_progress_bar = false")
+            if keeps_plan:
+                connection.execute("set disabled_optimizers = 'join_order,build_side_probe_side'")
+                # The order of rows is made by our sinks; keeping that of the input costs memory.
+                connection.execute("set preserve_insertion_order = false")
+            if is_profiled:
+                connection.execute("set enable_profiling = 'no_output'")
             # Last, because the spill directory can't be set without it; and from then on nothing can be.
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")

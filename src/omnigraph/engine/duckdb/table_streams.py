@@ -66,20 +66,29 @@ class TableStream(pa_dataset.Dataset):  # type: ignore[misc] # pyarrow ships no 
 
     def _iter_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
-            for batch in self._table.iter_batches(schema.names, batch_rows=_BATCH_ROWS, fragments=self._fragments):
+            for batch in self._read_batches(schema):
                 self._budget.check()
-                yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+                yield batch
         except GeneratorExit:
             raise
         except BaseException as error:
             self._failures.add(error)
             raise
 
+    def _read_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for batch in self._table.iter_batches(schema.names, batch_rows=_BATCH_ROWS, fragments=self._fragments):
+            yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+
 
 def split_table(
     table: LanceTable, count: int, budget: Budget, failures: ReadFailures, min_rows: int = MIN_STREAM_ROWS
 ) -> list[TableStream]:
     """Return a table as up to `count` streams with similar numbers of rows, in the order of its rows."""
+    return [TableStream(table, numbers, budget, failures) for numbers in group_fragments(table, count, min_rows)]
+
+
+def group_fragments(table: LanceTable, count: int, min_rows: int) -> list[list[int]]:
+    """Return the numbers of a table's fragments in up to `count` groups with similar numbers of rows, in order."""
     fragments = table.list_fragments()
     rows = sum(fragment.rows - fragment.deleted for fragment in fragments)
     size = max(min_rows, -(-rows // count))
@@ -91,4 +100,4 @@ def split_table(
             filled = 0
         groups[-1].append(fragment.number)
         filled += fragment.rows - fragment.deleted
-    return [TableStream(table, numbers, budget, failures) for numbers in groups]
+    return groups

@@ -164,7 +164,7 @@ def accumulate_hops(links: EdgeAccess, positions: Positions) -> CumulativeRows:
     """Return the cumulative rows of a hop: exact, or by the average fan-out where counting would be the work itself."""
     if links.link.is_multi or links.is_indexed:
         return accumulate_even(len(positions), max(links.link.fan_out, 1.0))
-    return np.cumsum(links.get_all_lists().count_neighbours(positions))
+    return np.cumsum(links.get_lists(positions).count_neighbours(positions))
 
 
 def find_chunk_end(ends: CumulativeRows, begin: int, rows: int) -> int:

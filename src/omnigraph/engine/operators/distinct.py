@@ -32,6 +32,15 @@ def deduplicate(values: Ints) -> Ints:
     return ordered[is_first]
 
 
+def find_distinct_positions(positions: Positions, size: int) -> Positions:
+    """Return the distinct positions of a table of `size` rows, ascending; none may be negative."""
+    if len(positions) * _DENSE_FACTOR < size:
+        return deduplicate(positions)
+    is_there = np.zeros(size, np.bool_)
+    is_there[positions] = True
+    return np.flatnonzero(is_there)
+
+
 # Positions up to this many times the rows are counted in an array by position; sparser ones are sorted.
 _DENSE_FACTOR = 8
 

@@ -22,6 +22,13 @@ from omnigraph.engine.operators.neighbour_lists import (
     filter_lists,
     merge_directions,
 )
+from omnigraph.engine.operators.reduced_lists import (
+    MAX_SHARE,
+    ReducedLists,
+    Reductions,
+    is_worth_reducing,
+    reduce_lists,
+)
 from omnigraph.engine.operators.union_edges import (
     convert_lists,
     convert_positions,
@@ -64,16 +71,14 @@ class EdgeAccess:
         self._edge_mask: NDArray[np.bool_] | None = None
         self._bitset: BitsetBfs | None = None
         self._inner: NDArray[np.bool_] | None = None
+        self._reduced: ReducedLists | None = None
         # Shared by all searches of the hop, in both directions: noticed once, it is not looked for again.
         self._cut_off = context.get_cut_off(link)
         self.is_indexed = link.access is EdgeAccessMode.INDEXED
+        self._is_forced = context.traversal is Traversal.INDEXED
         # A plan does not depend on what is in memory; an adjacency that is there by now replaces the lookups.
         if self.is_indexed and not self._is_forced and context.has_topology(link.edge):
             self.is_indexed = False
-
-    @property
-    def _is_forced(self) -> bool:
-        return self._context.traversal is Traversal.INDEXED
 
     @property
     def is_in_memory(self) -> bool:
@@ -98,6 +103,8 @@ class EdgeAccess:
 
     def get_lists(self, sources: Positions) -> AdjacencyLists:
         """Return the lists of at least these nodes, before any filter of the edges."""
+        if self._reduced is not None and self._reduced.covers(sources):
+            return self._reduced.lists
         if not self.link.is_multi:
             return self._get_single_hop_lists(sources)
         distinct, bitset = deduplicate(sources), self._get_bitset(len(sources))
@@ -117,6 +124,30 @@ class EdgeAccess:
                 cut_off=self._cut_off,
             )
         return convert_lists(reached, self.link, self._context)
+
+    def reduce(self, sources: Positions, find_passing: Callable[[], NDArray[np.bool_]], reductions: Reductions) -> None:
+        """Reduce the lists of these nodes to the neighbours that pass, if rows gather them often enough.
+
+        `find_passing` returns which rows of the far end pass, by position; `reductions` are those of other hops. Later
+        calls of `get_lists` with no other nodes return the reduced lists.
+        """
+        if not self.is_in_memory or self.link.filters or (self._reduced is not None and self._reduced.covers(sources)):
+            return
+        self._reduced = None
+        lists = self.get_all_lists()
+        if not is_worth_reducing(lists, sources):
+            return
+        is_passing = find_passing()
+        if np.count_nonzero(is_passing) > MAX_SHARE * len(is_passing):
+            return
+        found = reductions.find(lists, sources, is_passing)
+        if found is None:
+            is_cyclic = self.link.near == self.link.far
+            found = reduce_lists(lists, sources, is_passing, self._context.budget, is_cyclic=is_cyclic)
+            reductions.add(found)
+        self._reduced = found
+        kept = len(found.lists.targets)
+        _note_access(self.link, f"{kept:,} edges whose ends pass", self._context)
 
     def _get_inner(self) -> NDArray[np.bool_] | None:
         """Return which nodes may be inside of a walk; None for all."""
@@ -163,10 +194,11 @@ class EdgeAccess:
         """Return the neighbours of each of these nodes along edges that pass; memory is reserved first."""
         neighbours = self.get_lists(sources)
         budget = self._context.budget
-        nbytes = int(neighbours.count_neighbours(sources).sum()) * _NEIGHBOUR_BYTES
+        ranges = neighbours.locate(sources, budget)
+        nbytes = int(ranges.counts.sum()) * _NEIGHBOUR_BYTES
         budget.claim(nbytes, f"following {self.link.edge}")
         try:
-            return self.filter_edges(neighbours.gather(sources))
+            return self.filter_edges(neighbours.gather_ranges(ranges, budget))
         finally:
             budget.release(nbytes)
 

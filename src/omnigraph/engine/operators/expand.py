@@ -1,11 +1,11 @@
 """Expand bindings along a hop to a variable that is not bound yet."""
 
 import numpy as np
+from numpy.typing import NDArray
 
-from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.kernels import argsort_stable, search_sorted
+from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.operators.candidates import Candidates
-from omnigraph.engine.operators.cycle_close import find_joined_neighbours, is_ascending, should_mark
+from omnigraph.engine.operators.cycle_close import find_joined, intersect_lists
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.multiplicity import multiply_counts
 from omnigraph.engine.physical_plan import Close, Expand
@@ -24,26 +24,38 @@ def expand(
     closing: Closing | None = None,
 ) -> Bindings:
     """Return one row per row and neighbour that passes; `closing` drops the neighbours that it does not join."""
-    if closing is not None:
-        bindings = _sort_by_other_end(step, closing, bindings, links, budget)
     sources = bindings.columns[step.source]
     neighbours = links.get_lists(sources)
     keep = step.keep if closing is None else closing[0].keep
-    # Per neighbour its target, its row number and the columns, eight bytes each.
-    nbytes = int(neighbours.count_neighbours(sources).sum()) * 8 * (2 + len(keep))
-    budget.claim(nbytes, f"following {step.link.edge} to ${step.node.variable}")
-    gathered = links.filter_edges(neighbours.gather(sources))
-    budget.check()
-    targets, edges = gathered.targets, gathered.edges
+    near = None if closing is None else bindings.columns[get_other_end(closing[0], step.node.variable)]
+    with budget.scope():
+        if closing is not None and near is not None and neighbours.edges is None:
+            joined = intersect_lists((neighbours, sources), (closing[1].get_lists(near), near), budget)
+            rows, targets, edges = joined.rows, joined.targets, None
+        else:
+            ranges = neighbours.locate(sources, budget)
+            # Per neighbour its target, its row number and the columns, eight bytes each.
+            nbytes = int(ranges.counts.sum()) * 8 * (2 + len(keep))
+            budget.claim(nbytes, f"following {step.link.edge} to ${step.node.variable}")
+            gathered = links.filter_edges(neighbours.gather_ranges(ranges, budget))
+            rows, targets, edges = gathered.repeat_rows(), gathered.targets, gathered.edges
+            if closing is not None and near is not None:
+                is_joined = find_joined(closing[1].get_lists(near), near, gathered.counts, targets, budget)
+                rows, targets, edges = rows[is_joined], targets[is_joined], None if edges is None else edges[is_joined]
+        return _build_rows(step, bindings, candidates, (rows, targets, edges), keep, budget)
+
+
+def _build_rows(
+    step: Expand,
+    bindings: Bindings,
+    candidates: Candidates,
+    found: tuple[NDArray[np.int64], Positions, Positions | None],
+    keep: tuple[str, ...],
+    budget: Budget,
+) -> Bindings:
+    """Return the rows of the neighbours that pass: `found` are their row numbers, positions and edges."""
+    rows, targets, edges = found
     multiplicity = bindings.multiplicity
-    if closing is None:
-        rows = gathered.repeat_rows()
-    else:
-        near = bindings.columns[_get_other_end(closing[0], step.node.variable)]
-        joined = np.flatnonzero(find_joined_neighbours(near, gathered, closing[1], budget))
-        # Row numbers of the joined neighbours only: repeating them for all would build what the condition drops.
-        rows = search_sorted(np.cumsum(gathered.counts), joined, "right", budget.check)
-        targets, edges = targets[joined], None if edges is None else edges[joined]
     budget.check()
     counts = candidates.count_matches(targets)
     budget.check()
@@ -64,7 +76,6 @@ def expand(
             columns[variable] = edges
         else:
             columns[variable] = bindings.columns[variable][rows]
-    budget.release(nbytes)
     return Bindings(columns, len(rows), multiplicity)
 
 
@@ -87,17 +98,8 @@ def orient(condition: Close, variable: str, links: EdgeAccess) -> EdgeAccess:
     return links if condition.target == variable else links.reverse()
 
 
-def _sort_by_other_end(
-    step: Expand, closing: Closing, bindings: Bindings, links: EdgeAccess, budget: Budget
-) -> Bindings:
-    """Sort the rows by the other end of the condition if enough neighbours are expected for a mark table to pay off."""
-    near = bindings.columns[_get_other_end(closing[0], step.node.variable)]
-    if not should_mark(bindings.size * links.link.fan_out, closing[1]) or is_ascending(near):
-        return bindings
-    return bindings.take(argsort_stable(near.astype(np.int64, copy=False), budget.check))
-
-
-def _get_other_end(condition: Close, variable: str) -> str:
+def get_other_end(condition: Close, variable: str) -> str:
+    """Return the variable at the other end of a condition."""
     return condition.source if condition.target == variable else condition.target
 
 

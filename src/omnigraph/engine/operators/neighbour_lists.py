@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
+from omnigraph.engine.parallel import MIN_PARALLEL_ROWS, map_parts, split_by_weight, split_rows
+from omnigraph.engine.query_budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,34 @@ class AdjacencyLists:
         counts -= self.starts.take(numbers)
         return counts
 
+    def locate(self, positions: Positions, budget: Budget | None = None) -> "ListRanges":
+        """Return where the lists of these nodes begin, and how long they are."""
+        numbers = self.find_lists(positions)
+        parts = [slice(None)] if budget is None else split_rows(len(numbers), budget)
+        if budget is None or len(parts) == 1:
+            begins = self.starts.take(numbers)
+            counts = self.starts.take(numbers + 1)
+            counts -= begins
+            return ListRanges(numbers, begins, counts)
+        begins, counts = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
+
+        def fill(part: slice) -> None:
+            # With another mode than `raise`, numpy writes to `out` directly.
+            self.starts.take(numbers[part], out=begins[part], mode="clip")
+            self.starts.take(numbers[part] + 1, out=counts[part], mode="clip")
+            counts[part] -= begins[part]
+
+        map_parts(fill, parts, budget)
+        return ListRanges(numbers, begins, counts)
+
     def gather(self, positions: Positions) -> "GatheredEdges":
         """Return the lists of these nodes, concatenated."""
-        numbers = self.find_lists(positions)
-        begins = self.starts.take(numbers)
-        counts = self.starts.take(numbers + 1)
-        counts -= begins
-        if len(numbers) == 1:
+        return self.gather_ranges(self.locate(positions))
+
+    def gather_ranges(self, ranges: "ListRanges", budget: Budget | None = None) -> "GatheredEdges":
+        """Return the lists that were located, concatenated."""
+        begins, counts = ranges.begins, ranges.counts
+        if len(counts) == 1:
             # A single list is a slice: nothing is copied.
             run = slice(int(begins[0]), int(begins[0] + counts[0]))
             return GatheredEdges(
@@ -45,20 +68,36 @@ class AdjacencyLists:
             )
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
-        if total == len(self.targets) and _is_ascending(numbers):
+        if total == len(self.targets) and _is_ascending(ranges.numbers):
             # All neighbours, in the order in which they are stored.
             return GatheredEdges(
                 counts, _freeze(self.targets[:]), None if self.edges is None else _freeze(self.edges[:])
             )
-        if total == len(numbers) and (counts == 1).all():
-            at = begins
-        else:
-            # Expands the runs: list i has `counts[i]` consecutive indices from `begins[i]` on.
-            begins -= ends
-            begins += counts
-            at = np.repeat(begins, counts)
-            at += np.arange(total)
-        return GatheredEdges(counts, self.targets.take(at), None if self.edges is None else self.edges.take(at))
+        if budget is None or budget.threads == 1 or total < MIN_PARALLEL_ROWS:
+            at = _list_indices(begins, counts, ends)
+            return GatheredEdges(counts, self.targets.take(at), None if self.edges is None else self.edges.take(at))
+        targets = np.empty(total, self.targets.dtype)
+        edges = None if self.edges is None else np.empty(total, self.edges.dtype)
+
+        def fill(rows: slice) -> None:
+            stop = int(ends[rows.stop - 1])
+            start = int(ends[rows.start - 1]) if rows.start else 0
+            at = _list_indices(begins[rows], counts[rows], ends[rows] - start)
+            self.targets.take(at, out=targets[start:stop], mode="clip")
+            if self.edges is not None and edges is not None:
+                self.edges.take(at, out=edges[start:stop], mode="clip")
+
+        map_parts(fill, split_by_weight(ends, -(-total // budget.threads)), budget)
+        return GatheredEdges(counts, targets, edges)
+
+
+@dataclass(frozen=True, slots=True)
+class ListRanges:
+    """The numbers of some lists, where each begins, and its length."""
+
+    numbers: Positions
+    begins: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +119,16 @@ class GatheredEdges:
         np.cumsum(mask, out=prefix[1:])
         counts = prefix[ends] - prefix[ends - self.counts]
         return GatheredEdges(counts, self.targets[mask], None if self.edges is None else self.edges[mask])
+
+
+def _list_indices(begins: NDArray[np.int64], counts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indices of all runs, concatenated: run i has `counts[i]` consecutive ones from `begins[i]` on."""
+    total = int(ends[-1]) if len(ends) else 0
+    if total == len(counts) and (counts == 1).all():
+        return begins
+    at = np.repeat(begins - ends + counts, counts)
+    at += np.arange(total)
+    return at
 
 
 def build_lists(

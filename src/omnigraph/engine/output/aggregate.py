@@ -228,7 +228,9 @@ class _Aggregator:
         nbytes = 4 * 8 * len(numbers.groups)
         budget.claim(nbytes, f"the values of `{format_expr(aggregate)}`")
         if aggregate.fold in (AggregateFunction.MEDIAN, AggregateFunction.PERCENTILE):
-            fraction = 0.5 if aggregate.fraction is None else resolve_fraction(aggregate.fraction, self.frame.context)
+            fraction = (
+                0.5 if aggregate.fraction is None else resolve_fraction(aggregate.fraction, self.frame.context.inputs)
+            )
             result, is_missing = compute_percentiles(numbers, counts, fraction), counts == 0
         else:
             # A sample of one value has no spread.

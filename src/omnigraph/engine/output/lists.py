@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.output.distinct import Groups, encode_expr, encode_values
 from omnigraph.engine.output.projection import Frame, Rows, normalize_zeros
 from omnigraph.engine.output.sort import SortKey, sort_rows
+from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.value_store import to_stored_type
 from omnigraph.errors import QueryError
 from omnigraph.query.expr import Aggregate, Entity, Expr, Input
@@ -52,7 +52,7 @@ def build_lists(frame: Frame, aggregate: Aggregate, argument: Expr, rows: Rows, 
     row_groups = groups.row_groups[rows]
     if aggregate.limit is not None:
         starts = np.searchsorted(row_groups, np.arange(groups.count))
-        is_kept = np.arange(len(rows)) - starts[row_groups] < resolve_limit(aggregate.limit, frame.context)
+        is_kept = np.arange(len(rows)) - starts[row_groups] < resolve_limit(aggregate.limit, frame.context.inputs)
         rows, row_groups = rows[is_kept], row_groups[is_kept]
     if len(rows) > _MAX_VALUES:
         raise QueryError.aggregate_overflow(format_expr(aggregate), "a list")
@@ -77,26 +77,26 @@ def _drop_repeated(frame: Frame, argument: Expr, values: pa.Array, rows: Rows, g
     return rows[is_new]
 
 
-def resolve_limit(limit: Input, context: ExecutionContext) -> int:
+def resolve_limit(limit: Input, inputs: QueryInputs) -> int:
     """Return how many values a list may have.
 
     Raises:
         ParameterError: The limit is a parameter and negative.
     """
-    value = context.inputs.resolve(limit)
+    value = inputs.resolve(limit)
     assert isinstance(value, int)  # noqa: S101 - the binder checked the type, and that the parameter is required
     if value < 0:
         raise _build_error(limit, value, "`limit` takes a whole number of at least 0")
     return value
 
 
-def resolve_fraction(fraction: Input, context: ExecutionContext) -> float:
+def resolve_fraction(fraction: Input, inputs: QueryInputs) -> float:
     """Return the second argument of a `percentile`.
 
     Raises:
         ParameterError: It is a parameter outside 0 to 1.
     """
-    value = context.inputs.resolve(fraction)
+    value = inputs.resolve(fraction)
     assert isinstance(value, int | float)  # noqa: S101 - the binder checked the type
     if not 0 <= value <= 1:
         raise _build_error(fraction, value, "`percentile` takes a fraction from 0 to 1")

@@ -149,7 +149,11 @@ class TopKSink:
         if self._scores is None or self._scores.variable not in matches.columns:
             frame = build_frame(self._query, matches, self._context)
         else:
-            matches = self._scores.select_scored(matches)
+            if self._row_limit is not None and not self._query.per:
+                matches = self._scores.select_top(matches, self._row_limit)
+            else:
+                # The first rows of a group may be far down in the order.
+                matches = self._scores.select_scored(matches)
             frame = self._scores.build_frame(matches)
         return matches.take(select_page(frame, self._query, keys, 0, self._row_limit))
 

@@ -302,6 +302,8 @@ def _format_profile(trace: QueryProfile | None, actual: StepProfile | None) -> s
     # Steps after one that left no rows do not run.
     if actual is None:
         return "  [not run]"
+    if actual.engine and not actual.runs:
+        return f"  [by {actual.engine}]"
     # A hop and the condition after it run as one step, and only one of the two has figures.
     if actual.joined_with is not None and not actual.runs:
         return f"  [run with step {actual.joined_with}]"

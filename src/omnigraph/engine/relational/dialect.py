@@ -71,6 +71,14 @@ class Dialect(Protocol):
         """
         ...
 
+    def print_key(self, expr: Expr) -> str:
+        """Return the text of an expression to group or sort by.
+
+        Raises:
+            UnsupportedForm: It has no exact counterpart.
+        """
+        ...
+
     def print_fold(self, aggregate: Aggregate, multiplicity: str | None) -> str:
         """Return the text of an aggregate; rows count as often as the quoted column `multiplicity` says.
 

@@ -65,6 +65,7 @@ from omnigraph.engine.relational.tree import (
 )
 from omnigraph.query.expr import Compare, Contains, Entity, Expr, Identity, In, MetaColumn, Or, Prop, StartsWith
 from omnigraph.query.expr_tree import walk
+from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.union_types import is_union
 from omnigraph.schema.arrow import ID
 
@@ -232,7 +233,7 @@ def _apply_subtrees(state: LoweringState, node: Node) -> None:
 def _count_subtree(state: LoweringState, variable: str, subtree: CountedSubtree) -> None:
     """Count the matches of a subtree, which multiply the rows; test it if their number does not matter."""
     inner = LoweringState(
-        host=state.host, relation=SingleRow(), bound={}, columns={}, is_set=state.is_set, rows=state.rows
+        host=state.host, relation=SingleRow(), bound={}, columns=state.columns, is_set=state.is_set, rows=state.rows
     )
     far = subtree.node.variable
     pairs = _build_pairs(state, subtree.link, variable, far)
@@ -326,6 +327,9 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
     through: Relation | None = None
     if link.through:
         through = ScanRows(type=link.near, variable=_STEP_FROM, columns=((ID, _STEP_FROM),), filters=link.through)
+    if link.direction is HopDirection.BOTH and link.low > 0:
+        # A node reaches itself by a cycle of three nodes or more: a search of pairs does not know it from a way back.
+        raise UnsupportedForm("an undirected hop over several edges")
     if near not in state.relation.names:
         raise UnsupportedForm("a count of nodes that are reached over several edges")
     return Reach(
@@ -344,7 +348,7 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
 def _solve_alone(state: LoweringState, steps: tuple[Step, ...], *, is_set: bool) -> Relation:
     """Return the matches of steps that start from nothing."""
     inner = LoweringState(
-        host=state.host, relation=SingleRow(), bound={}, columns=state.columns, is_set=is_set, rows=1.0
+        host=state.host, relation=SingleRow(), bound={}, columns=_collect_columns(steps, ()), is_set=is_set, rows=1.0
     )
     for step in steps:
         _add(inner, step)

@@ -52,7 +52,7 @@ def print_query(root: Relation, dialect: Dialect) -> str:
         UnsupportedForm: The dialect can't say a part of it exactly.
     """
     printer = _Printer(dialect, _count_readers(root))
-    text = printer.print_relation(root)
+    text = f"select * from {printer.print_input(root)}"
     if not printer.shared:
         return text
     # In the order in which they were printed: each reads only those before it.
@@ -204,6 +204,8 @@ class _Printer:
                 return "null" if term.value is None else f"cast({term.value} as bigint)"
             case ProductTerm():
                 return " * ".join(f"coalesce({self.dialect.quote(name)}, 1)" for name in term.factors)
+            case ExprTerm(is_key=True):
+                return self.dialect.print_key(term.expr)
             case ExprTerm():
                 return self.dialect.print_expression(term.expr)
 

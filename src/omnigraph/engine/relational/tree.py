@@ -67,6 +67,8 @@ class ExprTerm:
     """A typed expression over the variables of the relation, whose columns have the names of this module."""
 
     expr: Expr
+    is_key: bool = False
+    """Whether it is grouped or sorted by: both zeros are one value, and an integer that overflows is an error."""
 
 
 Term: TypeAlias = ColumnTerm | NumberTerm | ProductTerm | ExprTerm

@@ -86,12 +86,24 @@ class ColumnIndex:
         return sum(segment.index.nbytes for segment in self.segments)
 
 
+def get_language(rows: TableReader, column: str) -> str | None:
+    """Return the declared language of a property; None is English."""
+    declared = rows.type.find_property(column)
+    return None if declared is None else declared.language
+
+
+def _get_words_name(rows: TableReader, column: str) -> str:
+    """Return what names the words of a column among what is derived from it: those of another language are others."""
+    language = get_language(rows, column)
+    return WORDS if language is None else f"{WORDS} {language}"
+
+
 def iter_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[TextIndexSegment]:
     """Iterate over the segments of a column: cached between queries, or built batch by batch if memory is short."""
     if rows.columns.costs.has_room_for(column):
         column_index = rows.columns.get_or_derive(
             column,
-            WORDS,
+            _get_words_name(rows, column),
             lambda: _build_column_index(context.cache, rows, column, context.budget),
             lambda index: index.nbytes,
             context.budget,
@@ -102,32 +114,34 @@ def iter_segments(context: ExecutionContext, rows: TableReader, column: str) -> 
 
 def has_index(rows: TableReader, column: str) -> bool:
     """Return whether the segments of the column are in memory now."""
-    return rows.columns.has_derived(column, WORDS)
+    return rows.columns.has_derived(column, _get_words_name(rows, column))
 
 
 def _stream_segments(context: ExecutionContext, rows: TableReader, column: str) -> Iterator[TextIndexSegment]:
     for batch in rows.table.iter_batches([column], batch_rows=_BATCH_ROWS, with_address=True):
         context.budget.check()
         at = rows.columns.layout.find_positions(batch.column(ADDRESS))
-        yield TextIndexSegment(build_index(batch.column(column), context.budget), at)
+        yield TextIndexSegment(build_index(batch.column(column), context.budget, get_language(rows, column)), at)
 
 
 # --- cached segments -----------------------------------------------------------------------------------
 
 
-def build_index_key(table: LanceTable, column: str) -> str:
-    """Return the key of the object in which the index of a column is stored."""
-    return build_derived_key(WORDS, [table.path, str(table.find_field_number(column))])
+def build_index_key(table: LanceTable, column: str, language: str | None = None) -> str:
+    """Return the key of the object in which the index of a column in a language is stored."""
+    named = () if language is None else (language,)
+    return build_derived_key(WORDS, [table.path, str(table.find_field_number(column)), *named])
 
 
 def _build_column_index(cache: GraphCache, rows: TableReader, column: str, budget: Budget) -> ColumnIndex:
     """Build the index of a column version, reusing the segments of an older version or of an earlier process."""
     number = rows.table.find_field_number(column)
-    latest_key = (rows.table.path, "latest words", number)
+    language = get_language(rows, column)
+    latest_key = (rows.table.path, "latest words", number, language)
     # A weak reference: the index of an older version helps while it is cached, but is not kept alive for this.
     reference = cache.lru.get(latest_key)
     older = reference() if isinstance(reference, weakref.ref) else None
-    stored_key = build_index_key(rows.table, column)
+    stored_key = build_index_key(rows.table, column, language)
     indexed_runs: tuple[FragmentRun, ...] = older.runs if isinstance(older, ColumnIndex) else ()
     if not indexed_runs and rows.count >= MIN_STORED_ROWS:
         data = cache.read_derived(stored_key)
@@ -135,7 +149,7 @@ def _build_column_index(cache: GraphCache, rows: TableReader, column: str, budge
     texts, live_mask = rows.columns.load_written(column, budget), rows.columns.live_rows.get_mask()
     start, new_rows, segments, runs = 0, 0, [], []
     for run in _plan_runs(rows.columns.layout.fragments, indexed_runs):
-        index = run.index or build_index(_slice(texts, start, run.rows), budget)
+        index = run.index or build_index(_slice(texts, start, run.rows), budget, language)
         new_rows += 0 if run.index else run.rows
         runs.append(FragmentRun(run.fragments, run.rows, index))
         segments.append(

@@ -89,9 +89,9 @@ class FragmentRun:
         return FragmentRun(self.fragments + other.fragments, self.rows + other.rows)
 
 
-def build_index(texts: pa.Array, budget: Budget | None = None) -> InvertedIndex:
-    """Build the index of these texts; a null is a row without a text."""
-    vocabulary = Vocabulary()
+def build_index(texts: pa.Array, budget: Budget | None = None, language: str | None = None) -> InvertedIndex:
+    """Build the index of these texts in one language; a null is a row without a text."""
+    vocabulary = Vocabulary(language)
     check = skip_check if budget is None else budget.check
     parts, counts = [], []
     for part in analyse(texts, vocabulary):
@@ -104,7 +104,7 @@ def build_index(texts: pa.Array, budget: Budget | None = None) -> InvertedIndex:
         np.cumsum(np.concatenate(counts), out=starts[1:])
     # Stemming the distinct words, not the stream: each word is stemmed once per index.
     tokens: dict[str, int] = {}
-    numbers = [tokens.setdefault(stem, len(tokens)) for stem in stem_words(vocabulary.words)]
+    numbers = [tokens.setdefault(stem, len(tokens)) for stem in stem_words(vocabulary.words, language)]
     token_of = np.array(numbers, np.int32)
     check()
     bounds, rows, times = _build_postings(token_of[stream], np.diff(starts), len(tokens), check)

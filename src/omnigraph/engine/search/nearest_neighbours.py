@@ -1,13 +1,12 @@
-"""Exact nearest-neighbour search by cosine distance.
+"""Exact nearest-neighbour search.
 
-The distance is 1 minus the cosine of the angle, in double precision, between 0 and 2. A vector of zeros has no angle:
-its distance is 1. To find the nearest of many, clusters (`vector_clusters`), once they are built, and a pass in single
+To find the nearest of many, clusters (`vector_clusters`), once they are built, and a pass in single
 precision exclude vectors that can't be among them; the rest is computed exactly, so order and ties don't depend on how
 the work was split.
 """
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,14 +20,13 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.search.nth_largest import find_nth_largest
 from omnigraph.engine.search.tokenizer import Check
 from omnigraph.engine.search.vector_clusters import BOUND_ERROR, VectorClusters, build_clusters
+from omnigraph.engine.search.vector_metric import CHUNK_ROWS, Matrix, bound_distances, bound_error, normalize
 from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.engine.tables.table_reader import TableReader
+from omnigraph.schema.catalog import Metric
 from omnigraph.storage.arrow_buffers import is_valid
 from omnigraph.storage.lance_table import ADDRESS
 
-Matrix = NDArray[np.float32]
-# Rows that are converted to double precision in one step.
-_CHUNK_ROWS = 16_384
 # Limit of a batch of vectors that is streamed from storage.
 _BATCH_BYTES = 32 * 1024 * 1024
 # If fewer than one row in this many is a candidate, gathering their vectors is cheaper than computing all.
@@ -84,9 +82,8 @@ class VectorColumn:
     """Built once they pay off; None before."""
 
 
-def load_vectors(context: ExecutionContext, type_name: str, column: str) -> VectorColumn:
+def load_vectors(context: ExecutionContext, rows: TableReader, column: str) -> VectorColumn:
     """Load a vector column of this snapshot; the column and its norms are cached between queries."""
-    rows = context.get_reader(type_name)
     norms = rows.columns.get_or_derive(
         column, "norms", lambda: _build_norms(rows, column, context.budget), lambda norms: norms.nbytes, context.budget
     )
@@ -158,9 +155,9 @@ def _measure_norms(
 ) -> None:
     """Fill in the reciprocal norm of each row, and whether it is out of range."""
     low, high = _SAFE_NORMS
-    for start in range(0, len(matrix), _CHUNK_ROWS):
+    for start in range(0, len(matrix), CHUNK_ROWS):
         check()
-        rows = slice(start, start + _CHUNK_ROWS)
+        rows = slice(start, start + CHUNK_ROWS)
         part = matrix[rows].astype(np.float64)
         # The numbers of a null vector are arbitrary.
         with np.errstate(invalid="ignore", over="ignore"):
@@ -177,43 +174,19 @@ def to_matrix(column: pa.Array) -> Matrix:
     return np.frombuffer(numbers.buffers()[1], np.float32)[numbers.offset :][: len(numbers)].reshape(len(column), size)
 
 
-def compute_distances(matrix: Matrix, query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the exact distance of each row, which depends only on the row and the query."""
-    distances = np.empty(len(matrix), np.float64)
-    scaled = _rescale(query)
-    norm = np.sqrt(np.square(scaled).sum())
-    for start in range(0, len(matrix), _CHUNK_ROWS):
-        part = matrix[start : start + _CHUNK_ROWS].astype(np.float64)
-        products = np.sqrt(np.square(part).sum(axis=1)) * norm
-        cosines = np.divide((part * scaled).sum(axis=1), products, out=np.zeros(len(part)), where=products > 0)
-        distances[start : start + _CHUNK_ROWS] = 1.0 - cosines
-    clipped: NDArray[np.float64] = np.clip(distances, 0.0, 2.0)
-    return clipped
-
-
-def compute_distances_at(
-    matrix: Matrix, at: Positions, query: NDArray[np.float64], check: Check
-) -> NDArray[np.float64]:
-    """Compute the exact distances of some rows, gathering a limited number of vectors at a time."""
-    distances = np.empty(len(at), np.float64)
-    for start in range(0, len(at), _CHUNK_ROWS):
-        check()
-        rows = slice(start, start + _CHUNK_ROWS)
-        distances[rows] = compute_distances(matrix[at[rows]], query)
-    return distances
-
-
-def _rescale(query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale a query whose squares would overflow or vanish; those of stored, single-precision vectors never do."""
-    largest = float(np.abs(query).max(initial=0.0))
-    return query if largest == 0 or 1e-60 < largest < 1e60 else query / largest
-
-
-def select_finalists(column: VectorColumn, query: NDArray[np.float64], candidates: Positions, top: int) -> Positions:
+def select_finalists(
+    column: VectorColumn,
+    query: NDArray[np.float64],
+    candidates: Positions,
+    top: int,
+    metric: Metric = Metric.COSINE,
+) -> Positions:
     """Return candidates with a vector that include the `top` nearest and all that tie with the last of these."""
     present = candidates[column.norms.is_present[candidates]]
     if len(present) <= max(top, _MAX_EXACT_VECTORS):
         return present
+    if metric is not Metric.COSINE:
+        return _select_by_bounds(column, query, present, top, metric)
     present = _prune_by_clusters(column, query, present, top)
     cosines = _estimate_cosines(column, query, present)
     is_out_of_range = column.norms.is_out_of_range[present] if column.norms.has_out_of_range else None
@@ -221,9 +194,25 @@ def select_finalists(column: VectorColumn, query: NDArray[np.float64], candidate
         # Their estimates mean nothing: they must not set the bound, and always stay.
         cosines[is_out_of_range] = -np.inf
     # Both this row and the one at the bound may be off by the error.
-    bound = find_nth_largest(cosines, top) - 2 * _bound_error(len(query))
+    bound = find_nth_largest(cosines, top) - 2 * bound_error(len(query))
     is_near = cosines >= bound
     near: Positions = present[is_near if is_out_of_range is None else is_near | is_out_of_range]
+    return near
+
+
+def _select_by_bounds(
+    column: VectorColumn, query: NDArray[np.float64], rows: Positions, top: int, metric: Metric
+) -> Positions:
+    """Return the rows whose distance by `l2` or `dot` can be among the `top` smallest."""
+    scale = column.norms.scale[rows].astype(np.float64)
+    norms = np.divide(1.0, scale, out=np.zeros(len(scale)), where=scale > 0)
+    # The estimated cosines, times the norms: the products with the unit query.
+    products = _estimate_cosines(column, query, rows).astype(np.float64) * norms
+    low, high = bound_distances(products, norms, query, metric)
+    is_out_of_range = column.norms.is_out_of_range[rows]
+    # Their bounds mean nothing: they must not set the limit, and always stay.
+    low[is_out_of_range], high[is_out_of_range] = -np.inf, np.inf
+    near: Positions = rows[low <= -find_nth_largest(-high, top)]
     return near
 
 
@@ -233,29 +222,22 @@ def _prune_by_clusters(column: VectorColumn, query: NDArray[np.float64], rows: P
     sample_size = max(_CANDIDATES_PER_RESULT * top, _MAX_EXACT_VECTORS)
     if clusters is None or sample_size * _GATHER_FACTOR > len(rows):
         return rows
-    bounds = clusters.compute_bounds(_normalize(query), None if len(rows) == len(column.matrix) else rows)
+    bounds = clusters.compute_bounds(normalize(query), None if len(rows) == len(column.matrix) else rows)
     # Limited, because many bounds may be equal.
     promising = np.flatnonzero(bounds >= find_nth_largest(bounds, sample_size))[: 2 * sample_size]
     is_out_of_range = column.norms.is_out_of_range[rows] if column.norms.has_out_of_range else None
     cosines = _estimate_cosines(column, query, rows[promising])
     if is_out_of_range is not None:
         cosines[is_out_of_range[promising]] = -np.inf
-    is_left = bounds >= find_nth_largest(cosines, top) - 2 * _bound_error(len(query)) - BOUND_ERROR
+    is_left = bounds >= find_nth_largest(cosines, top) - 2 * bound_error(len(query)) - BOUND_ERROR
     if is_out_of_range is not None:
         is_left |= is_out_of_range
     return rows[is_left] if np.count_nonzero(is_left) * _MIN_PRUNING_FACTOR < len(rows) else rows
 
 
-def _normalize(query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the query as a unit vector; zeros stay zeros."""
-    scaled = _rescale(query)
-    norm = float(np.sqrt(np.square(scaled).sum()))
-    return scaled / norm if norm else scaled
-
-
 def _estimate_cosines(column: VectorColumn, query: NDArray[np.float64], rows: Positions) -> NDArray[np.float32]:
     """Estimate the cosines of these rows in single precision."""
-    unit = _normalize(query).astype(np.float32)
+    unit = normalize(query).astype(np.float32)
     # Vectors of nulls and those out of range may overflow; callers ignore their estimates.
     with np.errstate(invalid="ignore", over="ignore"):
         if len(rows) * _GATHER_FACTOR < len(column.matrix):
@@ -266,18 +248,13 @@ def _estimate_cosines(column: VectorColumn, query: NDArray[np.float64], rows: Po
     return cosines if len(rows) == len(cosines) else cosines[rows]
 
 
-def _bound_error(size: int) -> float:
-    """Return the largest error of a cosine in single precision: rounding of products, sums and scales."""
-    return float((size + 16) * np.finfo(np.float32).eps)
-
-
 def iter_vector_batches(
-    context: ExecutionContext, rows: TableReader, column: str
+    context: ExecutionContext, rows: TableReader, column: str, fragments: Sequence[int] | None = None
 ) -> Iterator[tuple[Positions, Matrix]]:
-    """Yield the positions and vectors of a column that is too large to cache, in batches; nulls are left out."""
+    """Yield the positions and vectors of a column that is not in memory, in batches; nulls are left out."""
     size = rows.table.schema.field(column).type.list_size
-    batch_rows = max(1, min(_CHUNK_ROWS, _BATCH_BYTES // (4 * size)))
-    for batch in rows.table.iter_batches([column], batch_rows=batch_rows, with_address=True):
+    batch_rows = max(1, min(CHUNK_ROWS, _BATCH_BYTES // (4 * size)))
+    for batch in rows.table.iter_batches([column], batch_rows=batch_rows, with_address=True, fragments=fragments):
         context.budget.check()
         at = rows.columns.layout.find_positions(batch.column(ADDRESS))
         is_present = is_valid(batch.column(column))

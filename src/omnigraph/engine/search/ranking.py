@@ -1,7 +1,7 @@
 """Rank and score rows by `nearest`, `bm25` and `rrf` (reciprocal rank fusion)."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -12,17 +12,10 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.search.column_index import TextIndexSegment, iter_segments
-from omnigraph.engine.search.nearest_neighbours import (
-    compute_distances,
-    compute_distances_at,
-    iter_vector_batches,
-    load_vectors,
-    select_finalists,
-    to_matrix,
-)
+from omnigraph.engine.search.column_index import TextIndexSegment, get_language, iter_segments
+from omnigraph.engine.search.nearest_ranking import rank_nearest
 from omnigraph.engine.search.nth_largest import find_nth_largest
-from omnigraph.engine.search.search_arguments import reserve, resolve_k, resolve_text, resolve_vector
+from omnigraph.engine.search.search_arguments import reserve, resolve_k, resolve_text
 from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
 from omnigraph.engine.search.tokenizer import Check, iter_with_check
 from omnigraph.engine.tables.table_reader import TableReader
@@ -31,13 +24,11 @@ from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
 from omnigraph.query.logical_plan import RRF_LIMIT_FACTOR, RRF_MIN_ROWS
 from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
-from omnigraph.storage.arrow_buffers import is_valid, read_numbers
+from omnigraph.storage.arrow_buffers import read_numbers
 
 # The usual parameters of BM25: how soon repetitions of a word saturate, and how strongly long texts are penalised.
 K1 = 1.2
 B = 0.75
-# With fewer candidates than one row in this many, their vectors are read individually and not the whole column.
-_LOOKUP_DIVISOR = 64
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +69,7 @@ def rank_rows(
     """
     match rank:
         case Nearest():
-            positions, values = _rank_nearest(context, rank, type_name, candidates, top)
+            positions, values = rank_nearest(context, rank, type_name, candidates, top)
             return _take_best(context, type_name, positions, values, top, with_ties=with_ties)
         case Bm25():
             positions, values = _rank_bm25(context, rank, type_name, candidates)
@@ -107,7 +98,7 @@ def score_rows(
     distinct, inverse = np.unique(np.asarray(at, np.int64), return_inverse=True)
     match rank:
         case Nearest():
-            positions, values = _rank_nearest(context, rank, type_name, distinct, None)
+            positions, values = rank_nearest(context, rank, type_name, distinct, None)
         case Bm25():
             positions, values = _rank_bm25(context, rank, type_name, distinct)
         case Rrf():
@@ -172,71 +163,6 @@ def _sort_ties_by_id(
     return result
 
 
-# --- nearest -----------------------------------------------------------------------------------------
-
-
-def _rank_nearest(
-    context: ExecutionContext, rank: Nearest, type_name: str, candidates: Positions, top: int | None
-) -> tuple[Positions, Floats]:
-    """Return candidates with a vector, at least the `top` nearest and all ties, and their distances."""
-    rows, column = context.get_reader(type_name), rank.prop.name
-    if isinstance(rows, UnionReader):
-        return _rank_nearest_of_union(context, rank, rows, candidates, top)
-    query = resolve_vector(context, rank, type_name)
-    if not rows.columns.costs.has_room_for(column):
-        return _rank_nearest_by_scan(context, rows, column, query, candidates, top)
-    if not rows.is_resident(column) and len(candidates) * _LOOKUP_DIVISOR < rows.size:
-        return _rank_nearest_by_lookup(context, rows, column, query, candidates)
-    vectors = load_vectors(context, type_name, column)
-    with reserve(context.budget, 16 * rows.size, "ranking by nearest"):
-        near = select_finalists(vectors, query, candidates, len(candidates) if top is None else top)
-        return near, compute_distances_at(vectors.matrix, near, query, context.budget.check)
-
-
-def _rank_nearest_of_union(
-    context: ExecutionContext, rank: Nearest, rows: UnionReader, candidates: Positions, top: int | None
-) -> tuple[Positions, Floats]:
-    """Rank the candidates of each member on their own: a distance depends on no other row."""
-    positions: list[Positions] = [np.empty(0, np.int64)]
-    distances: list[Floats] = [np.empty(0, np.float64)]
-    for member, at, own in rows.split(candidates):
-        # A text is embedded for each member, by the model of its property.
-        near, values = _rank_nearest(context, rank, member.type.name, own, top)
-        base = int(candidates[at[0]]) - int(own[0])
-        positions.append(near.astype(np.int64, copy=False) + base)
-        distances.append(values)
-    return np.concatenate(positions), np.concatenate(distances)
-
-
-def _rank_nearest_by_lookup(
-    context: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions
-) -> tuple[Positions, Floats]:
-    """Rank few candidates of a column that is not in memory, reading only their vectors."""
-    vectors = rows.take_values(column, candidates, context.budget)
-    is_present = is_valid(vectors)
-    return candidates[is_present], compute_distances(to_matrix(vectors)[is_present], query)
-
-
-def _rank_nearest_by_scan(
-    context: ExecutionContext, rows: TableReader, column: str, query: Floats, candidates: Positions, top: int | None
-) -> tuple[Positions, Floats]:
-    """Rank candidates of a column that does not fit into memory by a scan that keeps the nearest so far."""
-    if len(candidates) * _LOOKUP_DIVISOR < rows.size:
-        return _rank_nearest_by_lookup(context, rows, column, query, candidates)
-    is_candidate = np.zeros(rows.size, np.bool_)
-    is_candidate[candidates] = True
-    positions, distances = np.empty(0, np.int64), np.empty(0, np.float64)
-    for at, matrix in iter_vector_batches(context, rows, column):
-        mask = is_candidate[at]
-        positions = np.concatenate((positions, at[mask]))
-        distances = np.concatenate((distances, compute_distances(matrix[mask], query)))
-        if top is not None and 0 < top < len(distances):
-            # Ties with the last one stay: `_take_best` decides between them.
-            is_near = -distances >= find_nth_largest(-distances, top)
-            positions, distances = positions[is_near], distances[is_near]
-    return positions, distances
-
-
 # --- bm25 --------------------------------------------------------------------------------------------
 
 
@@ -250,8 +176,10 @@ def _rank_bm25(
     rows = context.get_reader(type_name)
     query = resolve_text(context.inputs, rank.query, "bm25")
     check = context.budget.check
-    with reserve(context.budget, len(query) * BYTES_PER_LETTER, "the words that `bm25` looks for"):
-        stems = stem_query(query, check)
+    members = rows.members if isinstance(rows, UnionReader) else (rows,)
+    languages = {get_language(member, rank.prop.name) for member in members}
+    with reserve(context.budget, len(query) * BYTES_PER_LETTER * len(languages), "the words that `bm25` looks for"):
+        stems = {language: stem_query(query, check, language) for language in languages}
     with reserve(context.budget, 8 * rows.size, "ranking by bm25"):
         scores = np.zeros(rows.size, np.float64)
         for at, values in _iter_relevance(_iter_placed_segments(context, rows, rank.prop.name), stems, check):
@@ -266,30 +194,33 @@ def _rank_bm25(
 
 def _iter_placed_segments(
     context: ExecutionContext, rows: TableReader, column: str
-) -> Iterator[tuple[int, TextIndexSegment]]:
-    """Yield the segments of a column, each with where the positions of its table begin."""
-    if not isinstance(rows, UnionReader):
-        yield from ((0, segment) for segment in iter_segments(context, rows, column))
-        return
-    for member, base in zip(rows.members, rows.bases, strict=False):
-        yield from ((int(base), segment) for segment in iter_segments(context, member, column))
+) -> Iterator[tuple[int, TextIndexSegment, str | None]]:
+    """Yield the segments of a column, each with where the positions of its table begin, and with its language."""
+    placed = zip(rows.members, rows.bases, strict=False) if isinstance(rows, UnionReader) else ((rows, 0),)
+    for member, base in placed:
+        language = get_language(member, column)
+        yield from ((int(base), segment, language) for segment in iter_segments(context, member, column))
 
 
 def _iter_relevance(
-    segments: Iterable[tuple[int, TextIndexSegment]], stems: Iterable[str], check: Check
+    segments: Iterable[tuple[int, TextIndexSegment, str | None]],
+    stems: Mapping[str | None, Iterable[str]],
+    check: Check,
 ) -> Iterator[tuple[Positions, Floats]]:
     """Yield, word by word, the rows that have it and what it adds to their score; each word counts once."""
     # Scores need the statistics of the whole column, so the postings of all segments are collected first.
-    hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {stem: [] for stem in stems}
+    hits: dict[str, list[tuple[Positions, NDArray[np.int32], NDArray[np.int32]]]] = {
+        stem: [] for of_language in stems.values() for stem in of_language
+    }
     count = total = 0
-    for base, segment in segments:
+    for base, segment, language in segments:
         count += segment.count
         total += segment.total
-        for stem, postings in iter_with_check(hits.items(), check):
+        for stem in iter_with_check(stems[language], check):
             segment_postings = segment.find_postings(stem)
             if segment_postings is not None:
                 at, times, lengths = segment_postings
-                postings.append((at if base == 0 else at.astype(np.int64) + base, times, lengths))
+                hits[stem].append((at if base == 0 else at.astype(np.int64) + base, times, lengths))
     for postings in iter_with_check(hits.values(), check):
         idf = _compute_idf(sum(len(at) for at, _, _ in postings), count)
         for at, times, lengths in postings:

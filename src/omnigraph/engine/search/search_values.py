@@ -7,13 +7,15 @@ import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.search.column_index import get_language
 from omnigraph.engine.search.pair_distance import compute_pair_distances
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.search_arguments import reserve, resolve_text
 from omnigraph.engine.search.snippet import build_snippets
 from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
 from omnigraph.engine.value_store import evaluate_bound, to_stored_type
-from omnigraph.query.expr import Bm25, Distance, Expr, Nearest, Rank, Rrf, Snippet
+from omnigraph.query.expr import Bm25, Distance, Expr, Nearest, Prop, Rank, Rrf, Snippet
+from omnigraph.schema.catalog import Metric
 
 SearchValue: TypeAlias = Rank | Distance | Snippet
 
@@ -43,14 +45,20 @@ def evaluate_search_value(
                 left, right = evaluate(expr.left, rows), evaluate(expr.right, rows)
                 return left.cast(type_), right.cast(type_)
 
-            return compute_pair_distances(read, size, context.budget.check)
+            return compute_pair_distances(read, size, context.budget.check, _find_metric(expr))
         case Snippet():
             variable = expr.prop.variable
             texts = context.take_values(types[variable], expr.prop.name, columns[variable])
             query = resolve_text(context.inputs, expr.query, "snippet")
             with reserve(context.budget, len(query) * BYTES_PER_LETTER, "the words that `snippet` looks for"):
-                stems = stem_query(query, context.budget.check)
-            return build_snippets(texts, stems, context.budget.check)
+                language = get_language(context.get_reader(types[variable]), expr.prop.name)
+                stems = stem_query(query, context.budget.check, language)
+            return build_snippets(texts, stems, context.budget.check, language)
         case Nearest() | Bm25() | Rrf():
             variable = expr.first.prop.variable if isinstance(expr, Rrf) else expr.prop.variable
             return evaluate_bound(columns[variable], lambda at: score_rows(context, expr, types[variable], at))
+
+
+def _find_metric(expr: Distance) -> Metric:
+    """Return the metric of the properties that are compared; both have the same. Other vectors have none."""
+    return next((side.metric for side in (expr.left, expr.right) if isinstance(side, Prop)), Metric.COSINE)

@@ -28,7 +28,7 @@ class _Hit:
     stem: str
 
 
-def build_snippets(texts: pa.Array, stems: Iterable[str], check: Check) -> pa.Array:
+def build_snippets(texts: pa.Array, stems: Iterable[str], check: Check, language: str | None = None) -> pa.Array:
     """Return a passage of each text with its matching words marked; null if the text is null or has none of them."""
     wanted = frozenset(stems)
     # Equal texts have equal passages.
@@ -38,12 +38,14 @@ def build_snippets(texts: pa.Array, stems: Iterable[str], check: Check) -> pa.Ar
     for number, text in enumerate(encoded.dictionary.to_pylist()):
         if number % _TEXTS_PER_CHECK == 0:
             check()
-        passages.append(_build_snippet(text, wanted, known, check))
+        passages.append(_build_snippet(text, wanted, known, check, language))
     return pa.array(passages, pa.utf8()).take(encoded.indices)
 
 
-def _build_snippet(text: str, stems: frozenset[str], known: dict[str, str | None], check: Check) -> str | None:
-    hits = _find_hits(text, stems, known, check)
+def _build_snippet(
+    text: str, stems: frozenset[str], known: dict[str, str | None], check: Check, language: str | None
+) -> str | None:
+    hits = _find_hits(text, stems, known, check, language)
     if not hits:
         return None
     first, last = _choose_window(hits)
@@ -59,13 +61,15 @@ def _build_snippet(text: str, stems: frozenset[str], known: dict[str, str | None
     return _SPACE.sub(" ", "".join(parts)).strip()
 
 
-def _find_hits(text: str, stems: frozenset[str], known: dict[str, str | None], check: Check) -> list[_Hit]:
+def _find_hits(
+    text: str, stems: frozenset[str], known: dict[str, str | None], check: Check, language: str | None
+) -> list[_Hit]:
     hits: list[_Hit] = []
     for start, end in split_runs(text):
         run = text[start:end]
         if run not in known:
             # Runs repeat, within a text and between texts: each is folded and stemmed once.
-            matching = (word.stem for word in tokenize(run, check) if word.stem in stems)
+            matching = (word.stem for word in tokenize(run, check, language) if word.stem in stems)
             known[run] = next(matching, None)
         stem = known[run]
         if stem is not None:

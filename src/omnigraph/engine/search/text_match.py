@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.search.column_index import find_matching_positions, has_index, iter_segments
+from omnigraph.engine.search.column_index import find_matching_positions, get_language, has_index, iter_segments
 from omnigraph.engine.search.fuzzy_terms import choose_max_edits
 from omnigraph.engine.search.inverted_index import InvertedIndex, build_index
 from omnigraph.engine.search.search_arguments import reserve, resolve_edits, resolve_text
 from omnigraph.engine.search.tokenizer import Check, Word, iter_with_check, tokenize
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.engine.value_store import evaluate_bound
 from omnigraph.query.expr import TextMatch, TextMode
@@ -70,46 +71,46 @@ def find_text_positions(
     if isinstance(table, UnionReader):
         matches = table.join_positions(lambda member: find_text_positions(context, match, member.type.name))
         return matches if within is None else np.intersect1d(within, matches, assume_unique=True)
-    pattern = _resolve_pattern(context, match)
     if within is not None:
-        is_match = _match_rows(context, match, type_name, within, pattern)
+        is_match = _match_rows(context, match, type_name, within)
         return within[is_match].astype(np.int64, copy=False)
+    pattern = _resolve_pattern(context, match, table)
     segments = iter_segments(context, context.get_reader(type_name), match.prop.name)
     return find_matching_positions(segments, lambda index: find_rows(index, pattern, context.budget.check))
 
 
 def evaluate_text_match(context: ExecutionContext, match: TextMatch, type_name: str, at: Positions) -> pa.Array:
     """Return, row by row, whether the text matches; null, that is unknown, where there is no text."""
-    pattern = _resolve_pattern(context, match)
 
     def evaluate(bound: Positions) -> pa.Array:
-        is_match = _match_rows(context, match, type_name, bound, pattern)
+        is_match = _match_rows(context, match, type_name, bound)
         has_text = context.get_reader(type_name).take_values(match.prop.name, bound, context.budget).is_valid()
         return pa.array(is_match, mask=~np.asarray(has_text))
 
     return evaluate_bound(at, evaluate)
 
 
-def _resolve_pattern(context: ExecutionContext, match: TextMatch) -> TextPattern:
+def _resolve_pattern(context: ExecutionContext, match: TextMatch, rows: TableReader) -> TextPattern:
+    language = get_language(rows, match.prop.name)
     query = resolve_text(context.inputs, match.query, match.mode.value)
     with reserve(context.budget, len(query) * BYTES_PER_LETTER, f"the words that `{match.mode.value}` looks for"):
-        return parse_text_query(match.mode, query, resolve_edits(context.inputs, match), context.budget.check)
+        edits = resolve_edits(context.inputs, match)
+        return parse_text_query(match.mode, query, edits, context.budget.check, language)
 
 
-def _match_rows(
-    context: ExecutionContext, match: TextMatch, type_name: str, at: Positions, pattern: TextPattern
-) -> NDArray[np.bool_]:
+def _match_rows(context: ExecutionContext, match: TextMatch, type_name: str, at: Positions) -> NDArray[np.bool_]:
     """Return whether the texts of these rows match: by the column's index, or one of few rows if there is none yet."""
     rows, column = context.get_reader(type_name), match.prop.name
     if isinstance(rows, UnionReader):
         is_union_match = np.zeros(len(at), np.bool_)
         for member, indices, own in rows.split(at):
-            is_union_match[indices] = _match_rows(context, match, member.type.name, own, pattern)
+            is_union_match[indices] = _match_rows(context, match, member.type.name, own)
         return is_union_match
     if len(at) * _MIN_ROWS_PER_CANDIDATE < rows.size and not has_index(rows, column):
         is_match = np.zeros(len(at), np.bool_)
-        index = build_index(rows.take_values(column, at, context.budget), context.budget)
-        is_match[find_rows(index, pattern, context.budget.check)] = True
+        texts = rows.take_values(column, at, context.budget)
+        index = build_index(texts, context.budget, get_language(rows, column))
+        is_match[find_rows(index, _resolve_pattern(context, match, rows), context.budget.check)] = True
         return is_match
     is_table_match = np.zeros(rows.size, np.bool_)
     is_table_match[find_text_positions(context, match, type_name)] = True
@@ -120,18 +121,24 @@ def _match_rows(
 # --- the query ---------------------------------------------------------------------------------------
 
 
-def parse_text_query(mode: TextMode, query: str, edits: int | None = None, check: Check = lambda: None) -> TextPattern:
+def parse_text_query(
+    mode: TextMode,
+    query: str,
+    edits: int | None = None,
+    check: Check = lambda: None,
+    language: str | None = None,
+) -> TextPattern:
     """Parse the query of a text predicate into a pattern without repeats; `edits` None is the default per word."""
     match mode:
         case TextMode.ANY:
-            return AnyWord(stem_query(query, check))
+            return AnyWord(stem_query(query, check, language))
         case TextMode.ALL:
             quoted = iter_with_check(dict.fromkeys(part.group(1) for part in _QUOTED.finditer(query)), check)
-            phrases = dict.fromkeys(tuple(word.stem for word in tokenize(part, check)) for part in quoted)
+            phrases = dict.fromkeys(tuple(word.stem for word in tokenize(part, check, language)) for part in quoted)
             # A quoted single word is already required by its stem.
-            return AllWords(stem_query(query, check), tuple(phrase for phrase in phrases if len(phrase) > 1))
+            return AllWords(stem_query(query, check, language), tuple(phrase for phrase in phrases if len(phrase) > 1))
         case TextMode.FUZZY:
-            words = dict.fromkeys(tokenize(query, check))
+            words = dict.fromkeys(tokenize(query, check, language))
             # A stem is shorter than its word: with the edits of the word, `elefant` (stem `elef`) found `self`.
             choose = choose_max_edits if edits is None else lambda _: edits
             return NearWord(tuple((word, choose(word.folded), choose(word.stem)) for word in words))
@@ -139,9 +146,9 @@ def parse_text_query(mode: TextMode, query: str, edits: int | None = None, check
             assert_never(mode)
 
 
-def stem_query(text: str, check: Check = lambda: None) -> tuple[str, ...]:
+def stem_query(text: str, check: Check = lambda: None, language: str | None = None) -> tuple[str, ...]:
     """Return the distinct stems of a text, in order."""
-    return tuple(dict.fromkeys(word.stem for word in tokenize(text, check)))
+    return tuple(dict.fromkeys(word.stem for word in tokenize(text, check, language)))
 
 
 # --- matching rows -----------------------------------------------------------------------------------

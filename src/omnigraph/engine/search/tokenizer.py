@@ -1,8 +1,10 @@
 """Tokenize texts into words: one definition for stored texts and for queries.
 
 A word is a run of Unicode letters, digits and the marks on them. It is folded (compatibility forms and case are
-unified, Latin letters lose their accents) and stemmed as English; stop words are dropped. Columns are tokenized in
-chunks: the bytes are split by a table, Arrow finds equal runs, and only distinct runs are processed in Python.
+unified, Latin letters lose their accents) and stemmed as English, whose stop words are dropped, or in the language that
+its property declares. Chinese, Japanese and Korean, if declared, have pairs of neighbouring characters as words.
+Columns are tokenized in chunks: the bytes are split by a table, Arrow finds equal runs, and only distinct runs are
+processed in Python.
 """
 
 import re
@@ -48,13 +50,13 @@ class Word:
     stem: str
 
 
-def tokenize(text: str, check: Check = lambda: None) -> Iterator[Word]:
-    """Yield the words of a text in order, without stop words."""
+def tokenize(text: str, check: Check = lambda: None, language: str | None = None) -> Iterator[Word]:
+    """Yield the words of a text in order, without stop words; without a language it is English."""
     runs = (match.group() for match in _RUNS.finditer(text))
     while chunk := list(islice(runs, _RUNS_PER_CHECK)):
         check()
-        words = [word for run in chunk for word in _fold(run) if word not in STOP_WORDS]
-        yield from map(Word, words, stem_words(words))
+        words = [word for run in chunk for word in _list_words(run, language)]
+        yield from map(Word, words, stem_words(words, language))
 
 
 def split_runs(text: str) -> Iterator[tuple[int, int]]:
@@ -70,12 +72,46 @@ def iter_with_check(items: Iterable[T], check: Check) -> Iterator[T]:
         yield item
 
 
-def stem_words(folded: list[str]) -> list[str]:
-    """Return the stem of each word."""
+def stem_words(folded: list[str], language: str | None = None) -> list[str]:
+    """Return the stem of each word; a language without a stemmer has the words themselves."""
+    if language in _UNSTEMMED:
+        return folded
     # A new stemmer per call: they are not safe to share between threads.
-    stemmer = Stemmer.Stemmer("english", 0)
+    stemmer = Stemmer.Stemmer(language or "english", 0)
     stems: list[str] = stemmer.stemWords(folded)
     return stems
+
+
+# Declared languages without a stemmer: words as they are, and text without spaces between words.
+_CJK = "cjk"
+_UNSTEMMED = ("none", _CJK)
+# Han, kana and Hangul, with the marks that lengthen a sound.
+_CJK_RUNS = re.compile(
+    "[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+
+
+def _list_words(run: str, language: str | None) -> list[str]:
+    """Return the words of a run, without stop words."""
+    words = _fold(run)
+    if language is None:
+        return [word for word in words if word not in STOP_WORDS]
+    if language == _CJK:
+        return [part for word in words for part in _split_cjk(word)]
+    return words
+
+
+def _split_cjk(word: str) -> Iterator[str]:
+    """Yield the pairs of neighbouring characters of each part without spaces, and the other parts as they are."""
+    start = 0
+    for match in _CJK_RUNS.finditer(word):
+        if match.start() > start:
+            yield word[start : match.start()]
+        part = match.group()
+        yield from (part[at : at + 2] for at in range(max(len(part) - 1, 1)))
+        start = match.end()
+    if start < len(word):
+        yield word[start:]
 
 
 def _fold(run: str) -> list[str]:
@@ -125,9 +161,10 @@ _MARKS_ON_ASCII = re.compile(f"(?<=[0-9a-z])(?:{_MARK}.)+")
 
 
 class Vocabulary:
-    """The distinct words of a column, numbered in order of first occurrence."""
+    """The distinct words of a column in one language, numbered in order of first occurrence."""
 
-    def __init__(self) -> None:
+    def __init__(self, language: str | None = None) -> None:
+        self.language = language
         self.words: list[str] = []
         self._numbers: dict[str, int] = {}
         self._runs: dict[str, tuple[int, ...]] = {}
@@ -138,7 +175,7 @@ class Vocabulary:
         return [cached[run] if run in cached else self._add(run) for run in runs]
 
     def _add(self, run: str) -> tuple[int, ...]:
-        numbers = tuple(self._number_word(word) for word in _fold(run) if word not in STOP_WORDS)
+        numbers = tuple(self._number_word(word) for word in _list_words(run, self.language))
         self._runs[run] = numbers
         return numbers
 

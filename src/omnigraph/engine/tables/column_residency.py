@@ -11,9 +11,12 @@ from omnigraph.storage.lance_table import is_blob
 _LIGHT_BYTES = 16 * 2**20
 # No column may take more than a quarter of the read cache.
 _CACHE_DIVISOR = 4
-# The cost of fetching rows individually, in rows of a scan: a fixed part per call, and a part per row.
+# The cost of fetching rows individually, in rows of a scan: a fixed part per call, and a part per row. Of 1.5 million
+# texts of 10 bytes, 20 took 1.3 ms, 200 took 5.6 and 2,000 took 18; a scan of all of them took 33.
 _TAKE_COST = 16_384
-_TAKEN_ROW_COST = 16
+_TAKEN_ROW_COST = 512
+# The bytes of a value that a scan reads in the time of one row; wider values take longer.
+_SCANNED_BYTES = 24
 # Up to this size, maintenance builds no index on its own and reading the column is as cheap (decision 54).
 _TINY_ROWS = 16_384
 # A structure over a column pays off immediately for a small table, and for larger ones after four lookups.
@@ -68,7 +71,10 @@ class ColumnCosts:
         """Return whether to read the whole column: it is light, or the rows fetched so far would have paid for it."""
         if self.is_light(column):
             return True
-        return self.has_room_for(column) and self._add_cost(column, _TAKE_COST + rows * _TAKEN_ROW_COST)
+        if not self.has_room_for(column):
+            return False
+        scan_cost = max(self._layout.size, self.estimate_bytes(column) // _SCANNED_BYTES)
+        return self._add_cost(column, _TAKE_COST + rows * _TAKEN_ROW_COST, scan_cost)
 
     def has_paid(self, what: str) -> bool:
         """Return whether building a structure pays off: the table is small, or it was needed often enough."""
@@ -100,11 +106,11 @@ class ColumnCosts:
         """Count an index lookup that columns of a small table could have answered."""
         self._add_cost(f"({what})", self._layout.size // _MIN_LOOKUPS + 1)
 
-    def _add_cost(self, what: str, cost: int) -> bool:
+    def _add_cost(self, what: str, cost: int, limit: int | None = None) -> bool:
         with self._lock:
             self._spent[what] = spent = self._spent.get(what, 0) + cost
-        # A scan of the whole column costs one unit per row: from there on, the lookups would have paid for it.
-        return spent >= self._layout.size
+        # From what a scan of the whole column costs, one unit per row, the lookups would have paid for it.
+        return spent >= (self._layout.size if limit is None else limit)
 
 
 def estimate_column_bytes(layout: Layout, schema: pa.Schema, column: str) -> int:

@@ -16,6 +16,7 @@ from omnigraph.engine.tables.column_residency import ColumnCosts
 from omnigraph.engine.tables.content_cache import ContentCache, ContentKey, Key
 from omnigraph.engine.tables.live_rows import LiveRows, build_deletions_key, freeze, measure_array
 from omnigraph.engine.tables.row_layout import Layout, RowRun, mask_values
+from omnigraph.engine.tables.taken_rows import MAX_KEPT_ROWS, take_cached
 from omnigraph.storage.arrow_buffers import build_array, fill_nulls, is_valid, read_booleans
 from omnigraph.storage.lance_table import IndexCoverage, LanceTable, is_blob
 
@@ -95,7 +96,15 @@ class ColumnStore:
             return concat_chunks(self.table.take_with_blobs(offsets, [column]).column(column).chunks, pa.large_binary())
         if self.is_resident(column) or self.costs.should_load(column, len(at)):
             return _take(self.load_written(column, budget), at)
-        return concat_chunks(self.table.take(self.live_rows.to_offsets(at), [column]).column(column).chunks, field.type)
+        if len(at) > MAX_KEPT_ROWS:
+            return self.take_stored(column, at)
+        key = (*self._build_column_key(column), "rows")
+        return take_cached(self.cache, key, at, lambda rows: self.take_stored(column, rows))
+
+    def take_stored(self, column: str, at: Positions) -> pa.Array:
+        """Return the values at these positions from the table, whether or not the column is in memory."""
+        taken = self.table.take(self.live_rows.to_offsets(at), [column]).column(column)
+        return concat_chunks(taken.chunks, self._schema.field(column).type)
 
     def take_for_predicate(self, column: str, at: Positions, budget: Budget | None = None) -> pa.Array:
         """Return the values for a predicate, which only needs to know whether a blob is null."""

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from omnigraph.engine.parallel import sort_integers
+
 Ints: TypeAlias = NDArray[np.integer[Any]]
 
 # Positions below this fit into 32 bits.
@@ -47,13 +49,13 @@ def choose_position_type(size: int) -> type[np.int32 | np.int64]:
     return np.int32 if size < _FITS_32 else np.int64
 
 
-def build_csr(sources: Ints, targets: Ints, size: int, target_size: int) -> CsrAdjacency:
+def build_csr(sources: Ints, targets: Ints, size: int, target_size: int, *, threads: int = 1) -> CsrAdjacency:
     """Build the adjacency of all edges from the ends of each; `sources` is -1 where an edge was deleted."""
     edges = None if not len(sources) or sources.min() >= 0 else np.flatnonzero(sources >= 0)
     from_, to = (sources, targets) if edges is None else (sources[edges], targets[edges])
     starts = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(from_, minlength=size), out=starts[1:])
-    order, sorted_targets = _sort_edges(from_, to, size, target_size)
+    order, sorted_targets = _sort_edges(from_, to, size, target_size, threads)
     if edges is not None:
         order = edges[order]
     return CsrAdjacency(
@@ -63,7 +65,7 @@ def build_csr(sources: Ints, targets: Ints, size: int, target_size: int) -> CsrA
     )
 
 
-def _sort_edges(sources: Ints, targets: Ints, size: int, target_size: int) -> tuple[Ints, Ints]:
+def _sort_edges(sources: Ints, targets: Ints, size: int, target_size: int, threads: int) -> tuple[Ints, Ints]:
     """Return the edge positions sorted by source, target and position, and the targets in that order."""
     count = len(sources)
     edge_bits, target_bits, source_bits = ((max(n, 2) - 1).bit_length() for n in (count, target_size, size))
@@ -77,7 +79,9 @@ def _sort_edges(sources: Ints, targets: Ints, size: int, target_size: int) -> tu
     packed |= targets
     packed <<= edge_bits
     packed |= np.arange(count)
-    packed.sort()
+    # Edges that were written in the order of their ends are sorted already.
+    if not (packed[1:] > packed[:-1]).all():
+        packed = sort_integers(packed, threads)
     order = np.bitwise_and(packed, (1 << edge_bits) - 1, dtype=np.int64)
     packed >>= edge_bits
     packed &= (1 << target_bits) - 1

@@ -12,6 +12,7 @@ from typing import TypeVar
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.column_store import ColumnStore
 from omnigraph.engine.tables.content_cache import CacheStats, ContentCache, Key
+from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology, TopologyTables, is_earlier, resolve_endpoints
 from omnigraph.engine.tables.topology_codec import decode_topology, encode_topology
@@ -33,7 +34,9 @@ _CGROUP_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memor
 # million edges took 500 ms, reading it 14 ms (decision 14).
 MIN_DERIVED_EDGES = 50_000
 # A stored topology is replaced when more than this share of its edges changed; fewer changes are patched quickly.
-_REWRITE_SHARE = 0.1
+REWRITE_SHARE = 0.1
+# The memory that building a topology takes for each edge: both ends, one packed sort, and both lists.
+_BUILD_BYTES = 56
 
 
 class GraphCache:
@@ -128,8 +131,13 @@ class GraphCache:
             should_store = False
         else:
             ends, change = resolve_endpoints(tables, older, budget)
-            topology = Topology(tables.layouts, ends, change=change)
-            should_store = change is None or change.count > _REWRITE_SHARE * tables.edges.count
+            topology = Topology(tables.layouts, ends, change=change, threads=budget.threads)
+            should_store = (
+                older is None
+                or change is None
+                or change.count > REWRITE_SHARE * tables.edges.count
+                or any(map(_is_rewritten, tables.layouts.all, older.layouts.all))
+            )
             if older is not None and is_earlier(tables.layouts.edges, older.layouts.edges):
                 # A read of an older version must not replace the stored topology of the newest.
                 should_store = False
@@ -183,10 +191,35 @@ class GraphCache:
             except Exception:  # noqa: BLE001 - derived data is optional: a failure must not reach a query
                 log.warning("could not keep %s for the next process", key, exc_info=True)
 
-        writer = threading.Thread(target=write, name="omnigraph-derived")
+        self._start_worker(write, "omnigraph-derived")
+
+    def keep_topologies(self, view: View, edges: Sequence[EdgeType], budget: Budget) -> None:
+        """Build the topologies of edge types and store them for the next process, in a background thread.
+
+        Those of few edges, and those that need more memory than the budget has, are left out.
+        """
+        large = [edge for edge in edges if self.get_reader(view, edge).count >= MIN_DERIVED_EDGES]
+        if not large or self._derived is None or self._derived.is_read_only:
+            return
+
+        def keep() -> None:
+            for edge in large:
+                nbytes = self.get_reader(view, edge).count * _BUILD_BYTES
+                try:
+                    budget.claim(nbytes, f"the topology of {edge.name}")
+                    self.get_topology(view, edge, budget)
+                    budget.release(nbytes)
+                except Exception:  # noqa: BLE001 - the next reader builds it
+                    log.info("no topology of %s was stored", edge.name, exc_info=True)
+
+        self._start_worker(keep, "omnigraph-topology")
+
+    def _start_worker(self, work: Callable[[], None], name: str) -> None:
+        """Start a background thread, which the process waits for when it ends."""
+        worker = threading.Thread(target=work, name=name)
         with self._lock:
-            self._workers = [*(worker for worker in self._workers if worker.is_alive()), writer]
-        writer.start()
+            self._workers = [*(other for other in self._workers if other.is_alive()), worker]
+        worker.start()
 
     def build_in_background(self, key: Key, make: Callable[[Callable[[], None]], T], keep: Callable[[T], None]) -> None:
         """Build something for later queries in a background thread, unless that is running or has failed before.
@@ -208,14 +241,13 @@ class GraphCache:
             if key in self._background_keys:
                 return
             self._background_keys.add(key)
-            thread = threading.Thread(target=work, name="omnigraph-background")
-            self._workers = [*(worker for worker in self._workers if worker.is_alive()), thread]
-        thread.start()
+        self._start_worker(work, "omnigraph-background")
 
     def wait_for_workers(self) -> None:
-        """Wait until all background threads have finished."""
-        for worker in self._workers:
-            worker.join()
+        """Wait until all background threads have finished, and those that they started."""
+        while running := [worker for worker in self._workers if worker.is_alive()]:
+            for worker in running:
+                worker.join()
 
 
 class _ProcessEndsError(Exception):
@@ -235,6 +267,12 @@ def _build_growth_listener(cache: ContentCache, key: Key) -> Callable[[Topology]
             target.update_size(key, topology, topology.nbytes)
 
     return report_growth
+
+
+def _is_rewritten(layout: Layout, older: Layout) -> bool:
+    """Return whether many rows of an older version are in other files now, so that nothing known of them is of use."""
+    kept_rows = sum(run.rows for run in layout.match_runs(older) if run.start is not None)
+    return older.size - kept_rows > REWRITE_SHARE * older.size
 
 
 def _check_process_alive() -> None:

@@ -1,7 +1,7 @@
 """Recommend the indexes of a type's table, by its declaration and by what queries and checks look up.
 
-Comparisons and `contains` use the index of a column of any type. Text and vector searches use none of a table's own
-indexes: such an index is for other tools that read the table, and is only built on request.
+Comparisons and `contains` use the index of a column of any type, and `nearest` one that the schema declares with its
+kind. Other indexes of texts and vectors are for other tools that read the table, and are only built on request.
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from omnigraph.schema.arrow import DST, ID, SRC
-from omnigraph.schema.catalog import AnyType, EdgeType
+from omnigraph.schema.catalog import AnyType, EdgeType, Property, VectorIndexKind
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.storage.compaction import VECTOR_INDEX
+from omnigraph.storage.vector_search import IVF_FLAT, IVF_HNSW, IVF_PQ, IVF_RQ
 
 BTREE = "BTREE"
 BITMAP = "BITMAP"
@@ -26,7 +26,9 @@ class RecommendedIndex:
     column: str
     kind: str
     is_consulted: bool
-    """Whether queries or the checks of writes use it; full-text and vector indexes are for other tools."""
+    """Whether queries or the checks of writes use it; full-text indexes are for other tools."""
+    metric: str | None = None
+    """The metric of a vector index."""
 
 
 def recommend_indexes(type_: AnyType) -> tuple[RecommendedIndex, ...]:
@@ -44,7 +46,7 @@ def _iter_recommended(type_: AnyType) -> Iterator[RecommendedIndex]:
     for name in type_.indexed:
         declared = type_.find_property(name)
         if declared is not None:
-            yield from _iter_property_indexes(name, declared.type)
+            yield from _iter_property_indexes(declared)
 
 
 def _is_id_copy(type_: AnyType, name: str) -> bool:
@@ -53,7 +55,17 @@ def _is_id_copy(type_: AnyType, name: str) -> bool:
     return type_.key == (name,) and declared is not None and declared.type is Scalar.STRING
 
 
-def _iter_property_indexes(name: str, type_: ValueType) -> Iterator[RecommendedIndex]:
+# The kinds of the schema language, by the names of Lance.
+VECTOR_KINDS = {
+    VectorIndexKind.IVF_FLAT: IVF_FLAT,
+    VectorIndexKind.IVF_PQ: IVF_PQ,
+    VectorIndexKind.IVF_RQ: IVF_RQ,
+    VectorIndexKind.HNSW: IVF_HNSW,
+}
+
+
+def _iter_property_indexes(declared: Property) -> Iterator[RecommendedIndex]:
+    name, type_ = declared.name, declared.type
     match type_:
         case Scalar.BLOB:
             return
@@ -66,7 +78,9 @@ def _iter_property_indexes(name: str, type_: ValueType) -> Iterator[RecommendedI
         case ListOf():
             yield RecommendedIndex(name, LABEL_LIST, is_consulted=True)
         case VectorOf():
-            yield RecommendedIndex(name, VECTOR_INDEX, is_consulted=False)
+            # Without a declared kind, searches are exact, and the index is for other tools.
+            kind = None if declared.vector_index is None else VECTOR_KINDS[declared.vector_index.kind]
+            yield RecommendedIndex(name, kind or IVF_FLAT, is_consulted=kind is not None, metric=declared.metric.value)
         case _:
             assert_never(type_)
 

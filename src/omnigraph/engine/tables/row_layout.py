@@ -66,7 +66,10 @@ class Layout:
 
     def find_positions(self, addresses: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
         """Convert Lance row addresses to positions."""
-        raw = read_numbers(concat_chunks(addresses))
+        return self.find_addresses(read_numbers(concat_chunks(addresses)))
+
+    def find_addresses(self, raw: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Convert Lance row addresses, as numbers, to positions."""
         fragments, starts = self._by_number
         indexes = np.searchsorted(fragments, raw >> _OFFSET_BITS)
         return starts[indexes] + (raw & _OFFSET_MASK).astype(np.int64)

@@ -157,6 +157,10 @@ class TableReader:
             return None
         if not self.columns.is_worth_deriving(ID, "index"):
             return None
+        return self.load_id_index(budget)
+
+    def load_id_index(self, budget: Budget | None) -> IdHashIndex:
+        """Return the hash index of ids, built on first use."""
         live = None if self.count == self.size else self.get_positions()
         return self.columns.get_or_derive(
             ID,

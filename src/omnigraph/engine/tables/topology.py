@@ -7,7 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from omnigraph.engine.kernels import iter_chunks, look_up
+from omnigraph.engine.parallel import map_parts
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.tables.column_store import concat_chunks
 from omnigraph.engine.tables.csr import (
@@ -22,7 +26,8 @@ from omnigraph.engine.tables.csr import (
 from omnigraph.engine.tables.row_layout import Layout
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.errors import CorruptError
-from omnigraph.schema.arrow import DST, SRC
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.storage.arrow_buffers import build_array, read_booleans
 
 # Returns an adjacency by name; None if it does not exist.
 Lists: TypeAlias = Callable[[str], CsrAdjacency | None]
@@ -36,6 +41,11 @@ _UNKNOWN = -2
 # a pass over the ids of all nodes.
 _MIN_BATCH_ROWS = 524_288
 _MAX_BATCH_ROWS = 8_388_608
+# Ids in runs of this number on average are looked up once for each run: finding the runs takes 5 ns, a lookup 90.
+_MIN_RUN = 2
+# The number of ids that tell whether there are such runs.
+_PROBED_IDS = 4_096
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,7 @@ class Topology:
         change: TopologyChange | None = None,
         stored: Lists = _find_no_list,
         on_growth: Callable[["Topology"], None] = lambda _: None,
+        threads: int = 1,
     ) -> None:
         """Create a topology from the ends of its edges, or from its list `out`, which implies them.
 
@@ -139,6 +150,7 @@ class Topology:
         self._ends = ends
         self._change = change
         self._stored = stored
+        self._threads = threads
         # The lists built so far, by name: `out`, `into`, `out_set`, `into_set`.
         self.lists: dict[str, CsrAdjacency] = dict(lists or {})
         self._locks = {name: threading.Lock() for name in (_ENDPOINTS, "out", "into", "out_set", "into_set")}
@@ -209,7 +221,7 @@ class Topology:
         if patched is not None:
             return patched
         near, far = (self.source, self.target) if name == "out" else (self.target, self.source)
-        return build_csr(near, far, *sizes)
+        return build_csr(near, far, *sizes, threads=self._threads)
 
     def build_change(self, removed: EdgeList, added: EdgeList) -> TopologyChange:
         """Return a change that refers to this topology's lists but does not keep the topology itself alive."""
@@ -246,7 +258,7 @@ class TopologyTables:
 
 
 def resolve_endpoints(
-    tables: TopologyTables, older: Topology | None, budget: Budget | None = None
+    tables: TopologyTables, older: Topology | None, budget: Budget
 ) -> tuple[EdgeEndpoints, TopologyChange | None]:
     """Return both ends of every edge, and the change since an older topology, whose valid ends are reused.
 
@@ -272,7 +284,7 @@ def _resolve_column(
     nodes: TableReader,
     old_layouts: tuple[Layout, Layout],
     old_positions: Ints,
-    budget: Budget | None,
+    budget: Budget,
 ) -> Ints:
     """Return one end of every edge, looking up only those that the older topology does not know."""
     ends = np.full(edges.size, _UNKNOWN, choose_position_type(nodes.size))
@@ -281,7 +293,7 @@ def _resolve_column(
     for run in edges.columns.layout.match_runs(old_layouts[0]):
         if run.start is None:
             for ids in _batch_arrays(edges.columns.stream(column, at, run), 4 * nodes.size, budget):
-                ends[at : at + len(ids)] = nodes.find(ids, budget)
+                ends[at : at + len(ids)] = _find_nodes(nodes, ids, budget)
                 at += len(ids)
         else:
             old_ends = old_positions[run.start : run.start + run.rows]
@@ -304,13 +316,46 @@ def _resolve_column(
     return ends
 
 
-def _batch_arrays(arrays: Iterable[pa.Array], rows: int, budget: Budget | None) -> Iterator[pa.Array]:
+def _find_nodes(nodes: TableReader, ids: pa.Array, budget: Budget) -> NDArray[np.int64]:
+    """Return the position of each of many ids, -1 for those that do not exist, on several threads.
+
+    Equal ids that follow each other are looked up once.
+    """
+    heads, runs = _find_runs(ids)
+    if not nodes.columns.costs.has_room_for(ID):
+        positions = look_up(heads, nodes.load_column(ID, budget), budget.check)
+    else:
+        index = nodes.load_id_index(budget)
+        chunks = list(iter_chunks(len(heads)))
+        positions = np.concatenate([_NO_ROWS, *map_parts(lambda part: index.find(heads[part]), chunks, budget)])
+    return positions if runs is None else positions[runs]
+
+
+def _find_runs(ids: pa.Array) -> tuple[pa.Array, NDArray[np.int64] | None]:
+    """Return the first of each run of equal ids, and the run of each id; the ids themselves and None if runs are short.
+
+    Edges that were written in the order of one end have long runs of it.
+    """
+    if len(ids) < 2 or _count_heads(ids[:_PROBED_IDS]) * _MIN_RUN > min(len(ids), _PROBED_IDS):
+        return ids, None
+    is_new = np.ones(len(ids), np.bool_)
+    is_new[1:] = read_booleans(pc.not_equal(ids[1:], ids[:-1]))
+    heads = np.flatnonzero(is_new)
+    if len(heads) * _MIN_RUN > len(ids):
+        return ids, None
+    return ids.take(build_array(heads)), np.cumsum(is_new) - 1
+
+
+def _count_heads(ids: pa.Array) -> int:
+    return 1 + int(np.count_nonzero(read_booleans(pc.not_equal(ids[1:], ids[:-1]))))
+
+
+def _batch_arrays(arrays: Iterable[pa.Array], rows: int, budget: Budget) -> Iterator[pa.Array]:
     """Yield the same values in batches of about `rows`: each batch costs a pass over the ids of all nodes."""
     min_rows = min(max(rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
     parts: list[pa.Array] = []
     for array in arrays:
-        if budget is not None:
-            budget.check()
+        budget.check()
         parts.append(array)
         if sum(map(len, parts)) >= min_rows:
             yield concat_chunks(parts, array.type)

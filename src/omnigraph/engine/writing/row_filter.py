@@ -65,9 +65,10 @@ class _TableValues:
 
     def match_text(self, expr: TextMatch) -> Column:
         text = resolve_text(self.inputs, expr.query, expr.mode.value)
-        text_query = parse_text_query(expr.mode, text, resolve_edits(self.inputs, expr))
+        language = expr.prop.language
+        text_query = parse_text_query(expr.mode, text, resolve_edits(self.inputs, expr), language=language)
         texts = self.rows.column(expr.prop.name).combine_chunks()
         is_match = np.zeros(len(texts), np.bool_)
-        is_match[find_rows(build_index(texts), text_query)] = True
+        is_match[find_rows(build_index(texts, language=language), text_query)] = True
         # A null text is neither a match nor a mismatch: `not search(…)` must not select it.
         return pa.array(is_match, mask=texts.is_null().to_numpy(zero_copy_only=False))

@@ -41,10 +41,16 @@ class RemoteMaintenance:
         return f"{self._calls.transport.url}/graphs/{self._calls.graph}"
 
     def indexes(
-        self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
+        self,
+        *,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        recall: bool = False,
     ) -> list[IndexReport]:
-        """List the indexes that are declared or exist, with the number of rows that each covers."""
-        page = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
+        """List the indexes that are declared or exist, with the number of rows that each covers, and their recall."""
+        asked = {"recall": "true"} if recall else {}
+        page = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=format_optional_instant(at), **asked)
         return [decode_struct(IndexReport, document) for document in page["indexes"]]
 
     def operations(self) -> Operations:

@@ -17,7 +17,7 @@ from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
 from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
-from omnigraph.options import Engine
+from omnigraph.options import Engine, QueryEngine
 from omnigraph.query.completion import Completion
 from omnigraph.server.client.requests import GraphCalls, build_query_body, encode_params, format_optional_instant
 from omnigraph.server.client.responses import RemoteDocument
@@ -107,7 +107,7 @@ class RemoteReads:
 
     _calls: GraphCalls
 
-    def query(
+    def query(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
         *,
@@ -116,14 +116,20 @@ class RemoteReads:
         branch: str = "main",
         snapshot: str | None = None,
         at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
     ) -> Result:
         """Run a query on one state of the graph; see `Graph.query`. All rows are fetched."""
         body = {
             **build_query_body(source, name, params, branch, snapshot, at),
+            "max_staleness": max_staleness,
+            "min_commit": min_commit,
             "seconds": seconds,
             "memory_bytes": memory_bytes,
+            **_build_engine(engine),
         }
         return self._calls.fetch_rows("query", body=body, source=source)
 
@@ -191,10 +197,11 @@ class RemoteReads:
         at: datetime | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
         analyze: bool = False,
     ) -> RemoteDocument:
         """Explain how `query` would run, or with `analyze` run it and report each step; see `Graph.explain`."""
-        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        limits = {"seconds": seconds, "memory_bytes": memory_bytes, **_build_engine(engine)}
         body = {**build_query_body(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
         return RemoteDocument(self._calls.post("explain", body, source))
 
@@ -288,3 +295,9 @@ def _open_target(target: str | os.PathLike[str] | BinaryIO, stack: ExitStack) ->
         unfinished.replace(path)
 
     return out, finish
+
+
+def _build_engine(engine: QueryEngine | str) -> dict[str, str]:
+    """Return the part of a request that names an engine: none for `auto`, which servers of every release have."""
+    selected = parse_choice("engine", QueryEngine, engine)
+    return {} if selected is QueryEngine.AUTO else {"engine": selected.value}

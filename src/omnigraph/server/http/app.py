@@ -21,10 +21,12 @@ from omnigraph.server.http import (
     routes_tags,
     routes_write,
 )
-from omnigraph.server.http.middleware import RequestMiddleware, refuse
+from omnigraph.server.http.connections import ConnectionLimit
+from omnigraph.server.http.direct_routes import DirectRoutes
+from omnigraph.server.http.middleware import RequestMiddleware, refuse, respond_disconnected
 from omnigraph.server.http.request_arguments import check_query_names
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
-from omnigraph.server.service import Service, get_exchange
+from omnigraph.server.service import Service
 
 ROUTERS = (
     routes_server.router,
@@ -39,8 +41,8 @@ ROUTERS = (
 )
 
 
-def build_app(service: Service) -> RequestMiddleware:
-    """Return the server's application, for any ASGI server."""
+def build_app(service: Service, connections: ConnectionLimit | None = None) -> RequestMiddleware:
+    """Return the server's application, for any ASGI server; with `connections`, their limit is enforced."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -64,7 +66,7 @@ def build_app(service: Service) -> RequestMiddleware:
     app.add_exception_handler(HTTPException, _refuse_path)
     app.add_exception_handler(ClientDisconnect, _ignore_disconnect)
     app.add_exception_handler(Exception, refuse)
-    return RequestMiddleware(app, service)
+    return RequestMiddleware(DirectRoutes(app, ROUTERS), service, connections)
 
 
 async def _refuse_parameters(request: Request, error: Exception) -> Response:
@@ -76,10 +78,7 @@ async def _refuse_parameters(request: Request, error: Exception) -> Response:
 
 
 async def _ignore_disconnect(request: Request, _: Exception) -> Response:
-    """Record a client that disconnected while sending its body, in the log only."""
-    # No client receives this response; its status is for the log and the metrics.
-    get_exchange(request).code = "client_gone"
-    return Response(status_code=408)
+    return respond_disconnected(request)
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hashlib
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -27,18 +28,34 @@ class CommitCursor(msgspec.Struct, forbid_unknown_fields=True, tag="commit"):
     before: str
 
 
-class RowCursor(msgspec.Struct, forbid_unknown_fields=True, tag="rows"):
-    """The position after a number of differences between two commits."""
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class DiffCursor(msgspec.Struct, forbid_unknown_fields=True, tag="diff"):
+    """A position in the differences between two commits, in some types or in all."""
 
     before: str
     after: str
-    # A client can forge it: beyond this, no list of differences goes on.
-    skipped: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    types: list[str] | None
+    type_name: str
+    chunk: _Number
+    kind: _Number
+    row: _Number
+    skipped: _Number
+
+
+# Shortened, as it protects against damage, not against forgery: a forged position grants nothing.
+_CHECKSUM_BYTES = 6
 
 
 def encode_cursor(position: msgspec.Struct) -> str:
-    """Return a position as opaque text, without characters that a URL would have to escape."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
+    """Return a position as opaque text with a checksum, without characters that a URL would have to escape."""
+    data = msgspec.json.encode(position)
+    return base64.urlsafe_b64encode(_checksum(data) + data).decode().rstrip("=")
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_CHECKSUM_BYTES, person=b"cursor").digest()
 
 
 def decode_cursor(text: str, type_: type[T]) -> T:
@@ -50,6 +67,9 @@ def decode_cursor(text: str, type_: type[T]) -> T:
     # A client may have changed the cursor, so it is decoded strictly. Base64 needs the padding back.
     try:
         data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        digest, data = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
+        if digest != _checksum(data):
+            raise BadRequestError.bad_cursor()
         return msgspec.json.decode(data, type=type_, strict=True)
     except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError, RecursionError):
         raise BadRequestError.bad_cursor() from None

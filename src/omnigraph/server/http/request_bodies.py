@@ -28,7 +28,7 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 # Unknown fields are rejected: a misspelled one would be ignored otherwise. msgspec copies the empty defaults.
 
 
-class ReadBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A query, its parameters, the state to read, and its limits.
 
     `texts` are parameters in the form of a command line: each is parsed according to its declared type.
@@ -43,6 +43,18 @@ class ReadBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    engine: str = "auto"
+    """`auto`, `memory` or `local`: where it runs; the answer is the same."""
+
+
+class ReadBody(QueryBody, kw_only=True):
+    """A query to run.
+
+    With `max_staleness`, the state may be one that was the newest so many seconds ago; it contains `min_commit`.
+    """
+
+    max_staleness: float = 0.0
+    min_commit: str | None = None
 
 
 class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -58,7 +70,7 @@ class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: int | None = None
 
 
-class ExplainBody(ReadBody, kw_only=True):
+class ExplainBody(QueryBody, kw_only=True):
     """A query to explain."""
 
     analyze: bool = False
@@ -97,6 +109,8 @@ class InvokeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     branch: str = "main"
     snapshot: str | None = None
     at: str | None = None
+    max_staleness: float | None = None
+    min_commit: str | None = None
     message: str | None = None
     idempotency_key: str | None = None
     if_commit: str | None = None
@@ -348,6 +362,7 @@ class ExplainAnswer(msgspec.Struct, kw_only=True):
     query_name: str
     target: dict[str, str]
     commit_id: str
+    engine: dict[str, Any]
     plan: dict[str, Any]
     output: list[str]
     text: str

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 import pyarrow.ipc as pa_ipc
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -26,7 +27,7 @@ STREAM_BATCH_ROWS = 4_096
 
 
 def respond_json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Respond with one JSON document."""
+    """Respond with one JSON document of a bounded size; longer ones are for `respond_large_json`."""
     return Response(encode_json(value), status, dict(headers or {}), media_type=JSON)
 
 
@@ -118,13 +119,15 @@ def limit_time(chunks: Iterator[T], clock: Clock, seconds: float) -> Iterator[T]
         yield chunk
 
 
-def respond_limited_json(document: object, limits: ServerLimits) -> Response:
-    """Respond with one JSON document.
+async def respond_large_json(build: Callable[[], object], limits: ServerLimits) -> Response:
+    """Respond with one JSON document, which is built and encoded in a thread.
+
+    A page of 1,000 commits takes 30 ms, in which the event loop would serve no other request.
 
     Raises:
         RequestLimitError: It is longer than the limit.
     """
-    text = encode_json(document)
+    text = await run_in_threadpool(lambda: encode_json(build()))
     if len(text) > limits.answer_bytes:
         raise RequestLimitError.answer_too_large("bytes", limits.answer_bytes)
     return Response(text, media_type=JSON)
@@ -183,7 +186,12 @@ class StreamExecutor:
         self._service, self._request = service, request
 
     async def __call__(self, step: Callable[[], bytes | None]) -> bytes | None:
-        """Return the result of a step."""
+        """Return the result of a step.
+
+        Raises:
+            UnauthenticatedError, DeniedError: The stream is no longer allowed, and ends without an end.
+        """
+        self._service.check_access(self._request)
         return await self._service.run(self._request, step)
 
 

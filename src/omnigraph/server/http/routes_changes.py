@@ -1,9 +1,7 @@
 """Routes of differences: between two states, and the change feed of a branch."""
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
@@ -13,12 +11,13 @@ from starlette.responses import Response
 
 from omnigraph.graph import Graph
 from omnigraph.ops.commit_changes import ChangeSet
-from omnigraph.ops.diff import Diff
+from omnigraph.ops.diff import Diff, DiffPosition
 from omnigraph.ops.export import iter_chunks
+from omnigraph.ops.row_diff import ChangePosition
 from omnigraph.policy import Action
 from omnigraph.server.http.maintenance_bodies import ChangeAnswer
 from omnigraph.server.http.openapi import describe_route
-from omnigraph.server.http.paging import MAX_PAGE_ITEMS, CommitCursor, RowCursor, decode_cursor, encode_cursor
+from omnigraph.server.http.paging import MAX_PAGE_ITEMS, CommitCursor, DiffCursor, decode_cursor, encode_cursor
 from omnigraph.server.http.request_arguments import (
     DEFAULT_LIMIT,
     BranchFilter,
@@ -33,14 +32,12 @@ from omnigraph.server.http.request_arguments import (
 )
 from omnigraph.server.http.request_bodies import NDJSON, ChangesAnswer, DiffAnswer
 from omnigraph.server.http.responses import (
-    limit_time,
     negotiate_stream,
-    respond_json,
-    respond_limited_json,
+    respond_large_json,
     start_stream,
 )
 from omnigraph.server.http_errors import BadRequestError, RequestLimitError
-from omnigraph.server.service import Service, get_service
+from omnigraph.server.service import Service, get_exchange, get_service
 
 router = APIRouter()
 
@@ -54,8 +51,8 @@ Commits = Annotated[
     ),
 ]
 Wait = Annotated[float, Query(description="Seconds to wait for a new commit if there is none yet.", ge=0, le=60)]
-# The interval in which the head of a branch is read for a request that waits.
-_POLL_SECONDS = 0.25
+# The interval in which a request that waits looks for its client's leaving and the server's shutdown.
+_CHECK_SECONDS = 1.0
 
 
 @router.get("/graphs/{graph}/diff", **describe_route(DiffAnswer, streams=[NDJSON]))
@@ -74,52 +71,63 @@ async def diff(
     With `counts`, only the number of differences per type.
     """
     service = get_service(request)
-    handle = service.bind_graph(request, graph, Action.READ, parse_branch(before))
-    position = RowCursor(before, after, 0) if cursor is None else decode_cursor(cursor, RowCursor)
-    difference = await service.run(request, partial(handle.diff, position.before, position.after, types=types))
+    budget = service.build_read_budget()
+    position = None if cursor is None else decode_cursor(cursor, DiffCursor)
+    if position is not None:
+        before, after, types = position.before, position.after, position.types
+    branch = parse_branch(before)
     if negotiate_stream(request) == NDJSON:
+        handle = service.bind_graph(request, graph, Action.READ, branch)
+        difference = await service.run(request, partial(handle.diff, before, after, types=types))
         chunks = iter_chunks(difference.json_lines())
         return await start_stream(service, request, chunks, NDJSON, _build_state_headers(difference))
-    if counts:
-        summary = await service.run(request, difference.to_json)
-        return respond_json({**summary, "changes": [], "next_cursor": None})
-    lines = await service.run(request, partial(_read_page, service, difference.json_lines(), position.skipped, limit))
-    # The cursor names commits, not branches: a new commit must not shift the pages that follow.
-    pinned = [f"{state.branch}@{state.commit.id}" for state in (difference.before, difference.after)]
-    next_position = RowCursor(pinned[0], pinned[1], position.skipped + limit)
-    return respond_limited_json(
-        {
-            "before": difference.before.commit.id,
-            "after": difference.after.commit.id,
-            "schema": None if difference.schema is None else difference.schema.to_json(),
-            # The lines are JSON already.
-            "changes": [msgspec.Raw(line.rstrip(b"\n")) for line in lines[:limit]],
-            "next_cursor": encode_cursor(next_position) if len(lines) > limit else None,
-        },
-        service.limits,
-    )
+    handle = service.bind_graph(request, graph, Action.READ, branch, budget=budget)
+
+    def build_page() -> dict[str, object]:
+        difference = handle.diff(before, after, types=types)
+        if counts:
+            return {**difference.to_json(), "changes": [], "next_cursor": None}
+        return _build_diff_page(difference, position, types, limit)
+
+    document = await service.read(request, budget, build_page)
+    return await respond_large_json(lambda: document, service.limits)
 
 
 def _build_state_headers(difference: Diff) -> dict[str, str]:
     return {"Omnigraph-Before": difference.before.commit.id, "Omnigraph-After": difference.after.commit.id}
 
 
-def _read_page(service: Service, lines: Iterator[bytes], skipped: int, limit: int) -> list[bytes]:
-    """Return a page of lines, and one line more if there is a next page.
+def _build_diff_page(
+    difference: Diff, cursor: DiffCursor | None, types: list[str] | None, limit: int
+) -> dict[str, object]:
+    """Return a page of differences.
 
     Raises:
-        RequestLimitError: Computing them takes too long, or they have too many bytes.
+        BadRequestError: The cursor is of no position between these states.
     """
-    # Lines are skipped by computing them again, so the time limit includes them.
-    timed = limit_time(lines, service.runtime.clock, service.limits.seconds)
-    page: list[bytes] = []
-    size = 0
-    for line in islice(timed, skipped, skipped + limit + 1):
-        size += len(line)
-        if size > service.limits.answer_bytes:
-            raise RequestLimitError.answer_too_large("bytes", service.limits.answer_bytes)
-        page.append(line)
-    return page
+    start = DiffPosition()
+    if cursor is not None:
+        start = DiffPosition(cursor.type_name, ChangePosition(cursor.chunk, cursor.kind, cursor.row), cursor.skipped)
+    try:
+        page = difference.read_page(start, limit)
+    except ValueError:
+        raise BadRequestError.bad_cursor() from None
+    next_cursor = None
+    if page.next is not None:
+        # The cursor names commits, not branches: a new commit must not shift the pages that follow.
+        before, after = (f"{state.branch}@{state.commit.id}" for state in (difference.before, difference.after))
+        row = page.next.row
+        next_cursor = encode_cursor(
+            DiffCursor(before, after, types, page.next.type, row.chunk, row.kind, row.row, page.next.skipped)
+        )
+    return {
+        "before": difference.before.commit.id,
+        "after": difference.after.commit.id,
+        "schema": None if difference.schema is None else difference.schema.to_json(),
+        # The lines are JSON already.
+        "changes": [msgspec.Raw(line) for line in page.lines],
+        "next_cursor": next_cursor,
+    }
 
 
 @router.get("/graphs/{graph}/commits/{commit}/changes", **describe_route(ChangeAnswer, streams=[NDJSON]))
@@ -147,7 +155,7 @@ async def commit_changes(
     document = await service.read(request, budget, read_changes)
     if document is None:
         raise RequestLimitError.answer_too_large("rows", service.limits.rows)
-    return respond_limited_json(document, service.limits)
+    return await respond_large_json(lambda: document, service.limits)
 
 
 @router.get("/graphs/{graph}/changes", **describe_route(ChangesAnswer, streams=[NDJSON]))
@@ -185,7 +193,8 @@ async def changes(  # noqa: PLR0913 - the parameters of the route
     page = partial(
         _build_feed_page, service.limits.rows, handle, branch, begin, types, limit or DEFAULT_LIMIT, counts=counts
     )
-    return respond_limited_json(await service.read(request, budget, page), service.limits)
+    document = await service.read(request, budget, page)
+    return await respond_large_json(lambda: document, service.limits)
 
 
 async def _wait_for_commit(
@@ -194,13 +203,21 @@ async def _wait_for_commit(
     """Wait until the head of the branch is another commit, or the time is over, without holding a thread."""
     clock = service.runtime.clock
     end = clock.monotonic() + seconds
+
+    async def read_head() -> str:
+        return (await service.run(request, partial(graph.snapshot, branch=branch))).commit.id
+
     while True:
-        head = await service.run(request, partial(graph.snapshot, branch=branch))
+        # For this request itself: its policy counts, and the poll of all may have been a moment earlier.
+        head = await read_head()
         left = end - clock.monotonic()
         # A waiting request must not delay the server's shutdown.
-        if head.commit.id != since or left <= 0 or service.is_draining or await request.is_disconnected():
+        if head != since or left <= 0 or service.is_draining or await request.is_disconnected():
             return
-        await asyncio.sleep(min(_POLL_SECONDS, left))
+        id_ = get_exchange(request).graph or ""
+        await service.watchers.wait(
+            id_, branch, since, min(left, _CHECK_SECONDS), partial(service.poll_head, id_, branch)
+        )
 
 
 def _build_feed_page(

@@ -31,7 +31,7 @@ from omnigraph.server.http.request_bodies import (
     SchemaAnswer,
     SnapshotAnswer,
 )
-from omnigraph.server.http.responses import respond_json, respond_limited_json
+from omnigraph.server.http.responses import respond_large_json
 from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.service import get_service
 
@@ -58,7 +58,7 @@ async def snapshot(
     state = await service.run(
         request, partial(handle.snapshot, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
     )
-    return respond_json({**state.to_json(), "commit": state.commit.to_json()})
+    return await respond_large_json(lambda: {**state.to_json(), "commit": state.commit.to_json()}, service.limits)
 
 
 @router.get("/graphs/{graph}/schema", **describe_route(SchemaAnswer))
@@ -71,15 +71,14 @@ async def schema(
     accepted = await service.run(
         request, partial(handle.accepted_schema, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
     )
-    return respond_json(
-        {
-            "branch": accepted.branch,
-            "commit_id": accepted.commit_id,
-            "schema_id": accepted.id,
-            "schema_fingerprint": accepted.fingerprint,
-            "schema": accepted.source,
-        }
-    )
+    document = {
+        "branch": accepted.branch,
+        "commit_id": accepted.commit_id,
+        "schema_id": accepted.id,
+        "schema_fingerprint": accepted.fingerprint,
+        "schema": accepted.source,
+    }
+    return await respond_large_json(lambda: document, service.limits)
 
 
 @router.get("/graphs/{graph}/branches", **describe_route(BranchesAnswer))
@@ -97,7 +96,9 @@ async def branches(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMI
     ]
     page = rest[:limit]
     next_cursor = encode_cursor(NameCursor(page[-1].name)) if len(rest) > limit else None
-    return respond_json({"branches": [record.to_json() for record in page], "next_cursor": next_cursor})
+    return await respond_large_json(
+        lambda: {"branches": [record.to_json() for record in page], "next_cursor": next_cursor}, service.limits
+    )
 
 
 @router.get("/graphs/{graph}/commits", **describe_route(CommitsAnswer))
@@ -137,7 +138,9 @@ async def commits(  # noqa: PLR0913, PLR0917 - one argument per parameter
         ),
     )
     next_cursor = None if page.next is None else encode_cursor(CommitCursor(cursor_branch, page.next))
-    return respond_json({"commits": page.to_json()["commits"], "next_cursor": next_cursor})
+    return await respond_large_json(
+        lambda: {"commits": page.to_json()["commits"], "next_cursor": next_cursor}, service.limits
+    )
 
 
 @router.get("/graphs/{graph}/commits/{commit}", **describe_route(CommitAnswer))
@@ -145,7 +148,8 @@ async def commit(request: Request, graph: GraphId, commit: str, branch: BranchFi
     """Return one commit, of any branch or of the given one."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch or "main")
-    return respond_json((await service.run(request, partial(handle.commit, commit, branch=branch))).to_json())
+    record = await service.run(request, partial(handle.commit, commit, branch=branch))
+    return await respond_large_json(record.to_json, service.limits)
 
 
 @router.get("/graphs/{graph}/history", **describe_route(EntityHistory))
@@ -162,4 +166,4 @@ async def history(
     budget = service.build_read_budget()
     handle = service.bind_graph(request, graph, Action.READ, branch, budget=budget)
     versions = await service.read(request, budget, partial(handle.history, type_, id_, branch=branch, limit=limit))
-    return respond_limited_json(versions.to_json(), service.limits)
+    return await respond_large_json(versions.to_json, service.limits)

@@ -43,7 +43,7 @@ from omnigraph.server.http.request_arguments import (
     parse_optional_instant,
     read_body,
 )
-from omnigraph.server.http.responses import respond_json, respond_limited_json
+from omnigraph.server.http.responses import respond_large_json
 from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.service import Service, get_service
 
@@ -63,15 +63,22 @@ class _JsonResult(Protocol):
 
 @router.get("/graphs/{graph}/indexes", **describe_route(IndexesAnswer))
 async def indexes(
-    request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
+    request: Request,
+    graph: GraphId,
+    branch: BranchName = "main",
+    snapshot: CommitId = None,
+    at: Instant = None,
+    recall: bool = False,
 ) -> Response:
-    """List all declared and existing indexes, with the share of rows that each covers."""
+    """List all declared and existing indexes, with the share of rows that each covers, and on request their recall."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, branch)
     records = await service.run(
-        request, partial(handle.indexes, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
+        request, partial(handle.indexes, branch=branch, snapshot=snapshot, at=parse_optional_instant(at), recall=recall)
     )
-    return respond_limited_json({"branch": branch, "indexes": [index.to_json() for index in records]}, service.limits)
+    return await respond_large_json(
+        lambda: {"branch": branch, "indexes": [index.to_json() for index in records]}, service.limits
+    )
 
 
 @router.get("/graphs/{graph}/operations", **describe_route(OperationsAnswer))
@@ -79,7 +86,7 @@ async def operations(request: Request, graph: GraphId) -> Response:
     """List operations that are running, or were interrupted and wait for recovery. They block no other operation."""
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, None)
-    return _respond_redacted(service, await service.run(request, handle.operations))
+    return await _respond_redacted(service, await service.run(request, handle.operations))
 
 
 @router.get("/graphs/{graph}/recoveries", **describe_route(RecoveriesAnswer))
@@ -91,7 +98,10 @@ async def recoveries(request: Request, graph: GraphId, limit: Limit = DEFAULT_LI
     # One more than the page: it shows whether there is a next page.
     records = await service.run(request, partial(handle.recoveries, limit=limit + 1, before=before))
     next_cursor = encode_cursor(NameCursor(records[limit - 1].id)) if len(records) > limit else None
-    return respond_json({"recoveries": [record.to_json() for record in records[:limit]], "next_cursor": next_cursor})
+    return await respond_large_json(
+        lambda: {"recoveries": [record.to_json() for record in records[:limit]], "next_cursor": next_cursor},
+        service.limits,
+    )
 
 
 @router.post("/graphs/{graph}/embed", **describe_route(EmbedResult, body=EmbedBody, can_conflict=True))
@@ -117,7 +127,7 @@ async def embed(request: Request, graph: GraphId) -> Response:
     )
     for commit_id in done.commits:
         service.record_commit(request, "embed", commit_id)
-    return respond_limited_json(done.to_json(), service.limits)
+    return await respond_large_json(done.to_json, service.limits)
 
 
 @router.post("/graphs/{graph}/optimize", **describe_route(OptimizeResult, body=OptimizeBody, can_conflict=True))
@@ -139,7 +149,7 @@ async def optimize(request: Request, graph: GraphId) -> Response:
     )
     for commit_id in (table.commit_id for table in done.tables if table.commit_id is not None):
         service.record_commit(request, "optimize", commit_id)
-    return _respond_redacted(service, done)
+    return await _respond_redacted(service, done)
 
 
 @router.post("/graphs/{graph}/cleanup", **describe_route(CleanupResult, body=CleanupBody, can_conflict=True))
@@ -158,7 +168,7 @@ async def cleanup(request: Request, graph: GraphId) -> Response:
             confirm=body.confirm,
         ),
     )
-    return _respond_redacted(service, done)
+    return await _respond_redacted(service, done)
 
 
 @router.post("/graphs/{graph}/check", **describe_route(CheckResult, body=CheckBody, can_conflict=True))
@@ -178,11 +188,11 @@ async def check(request: Request, graph: GraphId) -> Response:
     )
     # Long reads queue with the writes, and unlike these end when the client disconnects.
     if not body.record:
-        return _respond_redacted(service, await service.read(request, budget, work, is_long=True))
+        return await _respond_redacted(service, await service.read(request, budget, work, is_long=True))
     done = await service.write(request, work)
     for commit_id in done.recorded.values():
         service.record_commit(request, "record", commit_id)
-    return _respond_redacted(service, done)
+    return await _respond_redacted(service, done)
 
 
 @router.post("/graphs/{graph}/verify", **describe_route(VerifyResult, body=VerifyBody))
@@ -193,7 +203,7 @@ async def verify(request: Request, graph: GraphId) -> Response:
     budget = service.build_write_budget()
     handle = service.bind_graph(request, graph, Action.MAINTAIN, body.branch, budget=budget)
     work = partial(handle.verify, branch=body.branch, digest=body.digest)
-    return _respond_redacted(service, await service.read(request, budget, work, is_long=True))
+    return await _respond_redacted(service, await service.read(request, budget, work, is_long=True))
 
 
 @router.post("/graphs/{graph}/repair", **describe_route(RepairResult, body=RepairBody, can_conflict=True))
@@ -204,12 +214,12 @@ async def repair(request: Request, graph: GraphId) -> Response:
     budget = service.build_write_budget()
     handle = service.bind_graph(request, graph, Action.MAINTAIN, body.branch, budget=budget)
     work = partial(handle.repair, branch=body.branch, deep=body.deep)
-    return _respond_redacted(service, await service.read(request, budget, work, is_long=True))
+    return await _respond_redacted(service, await service.read(request, budget, work, is_long=True))
 
 
-def _respond_redacted(service: Service, done: _JsonResult) -> Response:
+async def _respond_redacted(service: Service, done: _JsonResult) -> Response:
     """Respond with the result of an operation, without addresses of the server's machine."""
-    return respond_limited_json(redact(done.to_json(), service.registry.redactions), service.limits)
+    return await respond_large_json(lambda: redact(done.to_json(), service.registry.redactions), service.limits)
 
 
 def _parse_duration(seconds: float | None, field: str) -> timedelta | None:

@@ -46,7 +46,7 @@ from omnigraph.server.http.responses import (
     build_result_headers,
     encode_result,
     negotiate_stream,
-    respond_json,
+    respond_large_json,
     start_stream,
     stream_result,
 )
@@ -79,6 +79,9 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             branch=body.branch,
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
+            engine=body.engine,
+            max_staleness=body.max_staleness,
+            min_commit=body.min_commit,
             budget=budget,
         )
 
@@ -144,11 +147,12 @@ async def explain(request: Request, graph: GraphId) -> Response:
             branch=body.branch,
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
+            engine=body.engine,
             analyze=body.analyze,
             budget=budget,
         ),
     )
-    return respond_json({**explained.to_json(), "text": explained.text})
+    return await respond_large_json(lambda: {**explained.to_json(), "text": explained.text}, service.limits)
 
 
 @router.post("/graphs/{graph}/complete", **describe_route(Completion, body=CompleteBody))
@@ -168,7 +172,7 @@ async def complete(request: Request, graph: GraphId) -> Response:
             at=parse_optional_instant(body.at),
         ),
     )
-    return respond_json(completion.to_json())
+    return await respond_large_json(completion.to_json, service.limits)
 
 
 @router.get(

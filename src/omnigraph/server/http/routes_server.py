@@ -1,6 +1,6 @@
 """Routes of the server itself: health, readiness, metrics, its graphs and its OpenAPI document."""
 
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 
 import msgspec
@@ -15,7 +15,7 @@ from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action
 from omnigraph.server.http.openapi import build_document, describe_route
 from omnigraph.server.http.request_bodies import GraphsAnswer, HealthAnswer, ReadyAnswer
-from omnigraph.server.http.responses import respond_json
+from omnigraph.server.http.responses import respond_json, respond_large_json
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.metrics import CONTENT_TYPE
 from omnigraph.server.service import get_exchange, get_service
@@ -50,9 +50,15 @@ async def readiness(request: Request) -> Response:
 
 @router.get("/metrics", **describe_route(streams=["text/plain"]))
 async def metrics(request: Request) -> Response:
-    """Return the metrics in the Prometheus text format."""
+    """Return the metrics in the Prometheus text format; of those by graph, only of graphs that the actor may see."""
+    actor, service = get_exchange(request).actor, get_service(request)
+
+    def is_visible(graph: str) -> bool:
+        hosted = service.registry.graphs.get(graph)
+        return hosted is not None and hosted.allows(actor, Action.GRAPH_LIST)
+
     # In a thread: the text of many routes, graphs and buckets takes milliseconds, in which no request would be served.
-    text = await run_in_threadpool(get_service(request).metrics.render)
+    text = await run_in_threadpool(service.metrics.render, is_visible)
     return Response(text, media_type=CONTENT_TYPE)
 
 
@@ -78,7 +84,7 @@ async def graphs(request: Request) -> Response:
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
     """Return the OpenAPI document."""
-    return respond_json(build_document(request.app))
+    return await respond_large_json(partial(build_document, request.app), get_service(request).limits)
 
 
 def _encode_scrub(report: ScrubReport | None, *, is_whole: bool) -> dict[str, object] | None:

@@ -1,5 +1,7 @@
 """Routes of stored queries. A query that does not exist and one that the actor may not run give the same error."""
 
+from functools import partial
+
 import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -18,7 +20,7 @@ from omnigraph.server.http.request_bodies import (
     ResultAnswer,
     StoredListAnswer,
 )
-from omnigraph.server.http.responses import respond_json
+from omnigraph.server.http.responses import respond_large_json
 from omnigraph.server.http.routes_read import answer_query
 from omnigraph.server.http.routes_write import answer_mutation
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
@@ -27,7 +29,7 @@ from omnigraph.server.service import get_exchange, get_service
 router = APIRouter()
 
 _COMMON_FIELDS = ("params", "texts", "branch", "seconds", "memory_bytes")
-_READ_FIELDS = ("snapshot", "at")
+_READ_FIELDS = ("snapshot", "at", "max_staleness", "min_commit")
 _WRITE_FIELDS = ("message", "idempotency_key", "if_commit")
 
 
@@ -44,7 +46,7 @@ async def queries(request: Request, graph: GraphId) -> Response:
     # The same error as for a graph that does not exist.
     if not allowed and not hosted.allows(actor, Action.READ):
         raise DeniedError(actor.name, Action.READ.value, None)
-    return respond_json({"queries": [query.to_json() for query in allowed]})
+    return await respond_large_json(lambda: {"queries": [query.to_json() for query in allowed]}, service.limits)
 
 
 @router.post(
@@ -65,9 +67,11 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.INVOKE_QUERY, body.branch)
     handle = hosted.bind_actor(actor, through=name)
-    stored = await service.run(
-        request, lambda: None if hosted.stored_queries is None else hosted.stored_queries.get(name)
-    )
+    stored = None
+    if hosted.stored_queries is not None:
+        # In a thread only where files may be read: a turn in a thread costs as much as the look-up of a row.
+        find = partial(hosted.stored_queries.get, name)
+        stored = await service.run(request, find) if hosted.stored_queries.is_check_due else find()
     is_allowed = hosted.allows(actor, Action.INVOKE_QUERY, branch=body.branch, query=name)
     if stored is None or not is_allowed:
         raise ResourceMissingError.stored_query_not_found(name)
@@ -80,6 +84,7 @@ async def _run_stored_query(request: Request, graph: str, name: str, body: Invok
         write = MutateBody(query="", name=name, **fields)
         return await answer_mutation(service, request, handle, write, stored.source)
     fields |= {field: getattr(body, field) for field in _READ_FIELDS}
+    fields["max_staleness"] = body.max_staleness or 0.0
     return await answer_query(service, request, handle, ReadBody(query="", name=name, **fields), stored.source)
 
 

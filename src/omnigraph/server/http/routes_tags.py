@@ -12,7 +12,7 @@ from omnigraph.server.http.maintenance_bodies import TagBody, TagsAnswer
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.paging import NameCursor, decode_cursor, encode_cursor
 from omnigraph.server.http.request_arguments import DEFAULT_LIMIT, Cursor, GraphId, Limit, read_body
-from omnigraph.server.http.responses import respond_json
+from omnigraph.server.http.responses import respond_json, respond_large_json
 from omnigraph.server.service import get_exchange, get_service
 
 router = APIRouter()
@@ -30,7 +30,9 @@ async def tags(request: Request, graph: GraphId, limit: Limit = DEFAULT_LIMIT, c
         raise DeniedError(actor.name, Action.READ.value, None)
     rest = [tag for tag in visible if after is None or tag.name > after]
     next_cursor = encode_cursor(NameCursor(rest[limit - 1].name)) if len(rest) > limit else None
-    return respond_json({"tags": [tag.to_json() for tag in rest[:limit]], "next_cursor": next_cursor})
+    return await respond_large_json(
+        lambda: {"tags": [tag.to_json() for tag in rest[:limit]], "next_cursor": next_cursor}, service.limits
+    )
 
 
 @router.post("/graphs/{graph}/tags", **describe_route(Tag, body=TagBody, status=201, can_conflict=True))

@@ -20,6 +20,7 @@ from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId, check_text, merge_params, parse_optional_instant, read_body
 from omnigraph.server.http.request_bodies import (
     BODY_NAME,
+    JSON,
     ApplyAnswer,
     ApplyBody,
     BranchBody,
@@ -29,8 +30,9 @@ from omnigraph.server.http.request_bodies import (
     PlanBody,
     ResetBody,
     UndoBody,
+    encode_json,
 )
-from omnigraph.server.http.responses import respond_json
+from omnigraph.server.http.responses import respond_json, respond_large_json
 from omnigraph.server.service import Service, get_exchange, get_service
 
 router = APIRouter()
@@ -59,22 +61,26 @@ async def answer_mutation(
     service: Service, request: Request, graph: Graph, body: MutateBody, source: Source
 ) -> Response:
     """Run a mutation and respond with its effect."""
-    done = await service.mutate(
-        request,
-        partial(
-            graph.mutate,
-            source,
-            name=body.name,
-            params=merge_params(body),
-            branch=body.branch,
-            message=body.message,
-            idempotency_key=body.idempotency_key,
-            if_commit=body.if_commit,
-            budget=service.build_write_budget(body.seconds, body.memory_bytes),
-        ),
+    run = partial(
+        graph.mutate,
+        source,
+        name=body.name,
+        params=merge_params(body),
+        branch=body.branch,
+        message=body.message,
+        idempotency_key=body.idempotency_key,
+        if_commit=body.if_commit,
+        budget=service.build_write_budget(body.seconds, body.memory_bytes),
     )
-    service.record_commit(request, "mutate", done.commit_id)
-    return respond_json(done.to_json())
+
+    def run_and_encode() -> tuple[str | None, bytes]:
+        done = run()
+        # In the same thread: the rows of `returning` may be many.
+        return done.commit_id, encode_json(done.to_json())
+
+    commit_id, text = await service.mutate(request, run_and_encode)
+    service.record_commit(request, "mutate", commit_id)
+    return Response(text, media_type=JSON)
 
 
 @router.post("/graphs/{graph}/load", **describe_route(LoadResult, takes_ndjson=True, can_conflict=True))
@@ -121,7 +127,7 @@ async def load(  # noqa: PLR0913 - FastAPI declares a query string by parameters
             ),
         )
     service.record_commit(request, "load", done.commit_id)
-    return respond_json(done.to_json())
+    return await respond_large_json(done.to_json, service.limits)
 
 
 @router.post("/graphs/{graph}/branches", **describe_route(Branch, body=BranchBody, status=201, can_conflict=True))
@@ -170,7 +176,7 @@ async def merge(request: Request, graph: GraphId) -> Response:
         ),
     )
     service.record_commit(request, "merge", done.commit_id)
-    return respond_json(done.to_json())
+    return await respond_large_json(done.to_json, service.limits)
 
 
 @router.post("/graphs/{graph}/revert", **describe_route(MergeResult, body=UndoBody, can_conflict=True))
@@ -202,7 +208,7 @@ async def _answer_undo(request: Request, graph: str, operation: str) -> Response
         ),
     )
     service.record_commit(request, operation, done.commit_id)
-    return respond_json(done.to_json())
+    return await respond_large_json(done.to_json, service.limits)
 
 
 @router.post("/graphs/{graph}/reset", **describe_route(ResetResult, body=ResetBody, can_conflict=True))
@@ -215,7 +221,7 @@ async def reset(request: Request, graph: GraphId) -> Response:
         request, partial(handle.reset, body.branch, to=body.to, message=body.message, dry_run=body.dry_run)
     )
     service.record_commit(request, "reset", done.commit_id)
-    return respond_json(done.to_json())
+    return await respond_large_json(done.to_json, service.limits)
 
 
 @router.post("/graphs/{graph}/schema/plan", **describe_route(PlanAnswer, body=PlanBody))
@@ -229,7 +235,7 @@ async def plan_schema(request: Request, graph: GraphId) -> Response:
         request,
         partial(handle.plan_schema, body.schema, branch=body.branch, allow_data_loss=body.allow_data_loss),
     )
-    return respond_json(plan.to_json())
+    return await respond_large_json(plan.to_json, service.limits)
 
 
 @router.post("/graphs/{graph}/schema/apply", **describe_route(ApplyAnswer, body=ApplyBody, can_conflict=True))
@@ -252,7 +258,7 @@ async def apply_schema(request: Request, graph: GraphId) -> Response:
         ),
     )
     service.record_commit(request, "schema_apply", done.commit_id)
-    return respond_json(done.to_json())
+    return await respond_large_json(done.to_json, service.limits)
 
 
 class _SpooledBody:

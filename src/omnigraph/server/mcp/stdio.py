@@ -23,7 +23,7 @@ from omnigraph.errors import SettingsError
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.policy import Actor
 from omnigraph.runtime import Runtime
-from omnigraph.server.logs import FIELDS, log, start_logging
+from omnigraph.server.logs import FIELDS, log, log_request, start_logging
 from omnigraph.server.mcp.calls import Caller
 from omnigraph.server.mcp.server import Context, McpServer, WatchState, observe, watch_all
 from omnigraph.server.service import Exchange, Service
@@ -181,7 +181,12 @@ class _StdioAgent:
     def _build_caller(self, method: str) -> Caller:
         runtime = self.service.runtime
         exchange = Exchange(
-            id=runtime.ids.ulid(), method="MCP", began=runtime.clock.monotonic(), actor=self.actor, route=method
+            id=runtime.ids.ulid(),
+            method="MCP",
+            began=runtime.clock.monotonic(),
+            actor=self.actor,
+            is_authenticated=True,
+            route=method,
         )
         scope = {"type": "http", "method": "MCP", "path": "/", "headers": [], "state": {"exchange": exchange}}
         return Caller(service=self.service, request=Request(scope, _wait_forever), graph_id=self.graph_id)
@@ -191,7 +196,7 @@ class _StdioAgent:
         seconds = self.service.runtime.clock.monotonic() - exchange.began
         # The status is an HTTP status, which a request over stdio does not have.
         fields = {name: value for name, value in exchange.to_log_fields().items() if name != "status"}
-        log.info("request", extra={FIELDS: {**fields, "ms": round(seconds * 1e3, 3)}})
+        log_request({**fields, "ms": round(seconds * 1e3, 3)})
 
     def _remember_session(self, context: Context) -> None:
         """Keep the session of an agent with an older protocol: changes are pushed to it. Newer ones subscribe."""

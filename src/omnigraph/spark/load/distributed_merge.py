@@ -31,7 +31,8 @@ from omnigraph.spark.load.task_phases import Phases
 from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.fragment_writer import list_fragment_files
 from omnigraph.storage.graph_storage import GraphStorage
-from omnigraph.storage.staging import WriteKind, list_deletion_files, stage_fragments, stage_replacement
+from omnigraph.storage.row_deletion import list_deletion_files
+from omnigraph.storage.staging import WriteKind, stage_fragments, stage_replacement
 
 
 @dataclass(slots=True)

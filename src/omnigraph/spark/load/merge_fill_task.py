@@ -24,7 +24,7 @@ from omnigraph.spark.load.load_spec import Worker
 from omnigraph.spark.load.row_chunks import RowChunk
 from omnigraph.storage.columnar_sets import Mask
 from omnigraph.storage.row_addresses import Addresses
-from omnigraph.storage.staging import delete_rows, list_deletion_files
+from omnigraph.storage.row_deletion import delete_rows, list_deletion_files
 
 
 class FillResult(msgspec.Struct, kw_only=True):

@@ -102,7 +102,7 @@ def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Convert a batch of `to_spark_batch` back to the types of its table."""
-    columns = [_from_spark_column(batch.column(field.name), field.type) for field in schema]
+    columns = [from_spark_array(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -113,10 +113,15 @@ def to_spark_arrow_type(type_: DataType) -> pa.DataType:
 
 def from_spark_column(column: pa.Array, type_: ValueType) -> pa.Array:
     """Convert a column of Spark's back to the type in which values of a type are stored."""
-    return _from_spark_column(column, to_arrow_type(type_))
+    return from_spark_array(column, to_arrow_type(type_))
 
 
-def _from_spark_column(column: pa.Array, type_: pa.DataType) -> pa.Array:
+def from_spark_array(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Convert a column of Spark's to another type, whose values it has in a wider one."""
+    if pa.types.is_struct(type_):
+        # Field by field, because some of them need a conversion of their own.
+        fields = [from_spark_array(column.field(at), field.type) for at, field in enumerate(type_)]
+        return pa.StructArray.from_arrays(fields, fields=list(type_), mask=column.is_null())
     if not pa.types.is_fixed_size_list(type_):
         return column.cast(type_)
     # Not a cast of the column: it crashes the process if all lists are null, in the form that the JVM sends them.

@@ -39,7 +39,7 @@ _COUNT = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _BY_POSITION = re.compile(r"\b(union|intersect|except|minus)\b", re.IGNORECASE)
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 # Views belong to the session, which threads share: only one thread at a time creates and drops them.
-_views_lock = threading.RLock()
+views_lock = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def run_sql(spark: SparkSession, text: str, catalog: Catalog, read: FrameReader)
         SparkUsageError: It contains the name of a type from which another type differs only in case.
     """
     types = _find_types(text, catalog)
-    with _views_lock:
+    with views_lock:
         planned = plan_usage(spark, text, types)
         if planned is not None:
             usage, expected = planned

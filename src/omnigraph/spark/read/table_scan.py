@@ -1,7 +1,7 @@
 """Scan one type's table at one version in many tasks: the plan, and the work of a task."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from math import ceil
@@ -25,6 +25,7 @@ from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.session import Session
 from omnigraph.query.bind import bind_filter
 from omnigraph.query.expr import Expr
+from omnigraph.query.params import ParamValue
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.types import Scalar, ValueType, VectorOf
@@ -62,6 +63,8 @@ class TableScan:
     """A predicate of the query language; rows for which it is not true are not passed to Spark."""
     now: datetime
     """The value of `now()` in the predicate, the same in all tasks."""
+    params: Mapping[str, ParamValue] = field(default_factory=dict)
+    """The values of the parameters in the predicate."""
     cuts: tuple[str, ...] | None = None
     """Ids, ascending. If set, a last column `PART` has the number of cuts that are at most the row's id."""
 
@@ -182,7 +185,7 @@ def read_task(scan: TableScan, task: ScanTask) -> Iterator[pa.RecordBatch]:
     # Only an export has cuts. It must not copy damaged data, and reads these files completely anyway.
     if scan.cuts is not None:
         verify(table, VerifyLevel.WHOLE, only=task.fragments)
-    inputs = QueryInputs({}, scan.now)
+    inputs = QueryInputs(scan.params, scan.now)
     where = None if scan.where is None else build_table_filter(scan.where, inputs)
     schema = to_spark_arrow_schema(scan.schema)
     for rows in _read_rows(scan, table, task, where):

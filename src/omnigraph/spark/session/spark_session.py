@@ -44,6 +44,8 @@ _QUIET_CONF: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
     "spark.log.structuredLogging.enabled": "false",
+    # The checkpoints of a search over several edges go when nothing refers to them any more.
+    "spark.cleaner.referenceTracking.cleanCheckpoints": "true",
 }
 # After each batch, glibc would return its memory to the system, and request it again page by page: 10,000 to 25,000
 # faults per task (decision 36). The workers of a Spark that we start keep it; 32 MiB is the maximum of the threshold.

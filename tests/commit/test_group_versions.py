@@ -1,7 +1,6 @@
-"""Versions of a group are created side by side, and are those that a chain of writes would have."""
+"""Versions of a group are those that Lance would create for a chain of writes."""
 
 import shutil
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from grouping import grouped, increment
-from omnigraph.commit import group_commit
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import publish_or_replan
@@ -21,9 +19,11 @@ from omnigraph.ops.auto_maintenance import compact_tail
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, stage_plan, write_tables
-from omnigraph.storage import version_stack
+from omnigraph.storage import versions
+from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.key_lookup import RowLocations, find_existing
 from omnigraph.storage.object_store import StoreUnavailableError
+from omnigraph.storage.version_codec import UnknownFormatError, VersionContent
 from upkeep_calls import MAINTAINED
 from worlds import reopened, rows, runtime, seeded_world, state
 
@@ -100,59 +100,63 @@ def seen(session: Session, commits: list[Commit]) -> list[Any]:
 
 
 @pytest.fixture
-def bases(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The table and base of each version that is created side by side."""
-    created: list[tuple[str, int]] = []
-    right = vars(version_stack)["create_version"]
+def created(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables of the versions that Lance creates."""
+    paths: list[str] = []
+    right = versions.create_version
 
     def create(store: Any, path: str, dataset: Any, operation: Any) -> Any:
-        created.append((path, int(dataset.version)))
+        paths.append(path)
         return right(store, path, dataset, operation)
 
-    monkeypatch.setattr(version_stack, "create_version", create)
-    return created
+    monkeypatch.setattr(versions, "create_version", create)
+    return paths
 
 
-def test_versions_side_by_side_are_those_of_a_chain(
-    world: Session, tmp_path: Path, bases: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+def refuse(*_: Any) -> VersionContent:
+    raise UnknownFormatError("a test wants Lance to do it")
+
+
+def test_versions_of_a_group_are_those_that_lance_creates(
+    world: Session, tmp_path: Path, created: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(tmp_path / "g", tmp_path / "copy")
-    pins = world.head().snapshot.pins
     commits = grouped(world, all_kinds(world))
-    monkeypatch.setattr(group_commit, "prepare_versions", lambda *_: [])
-    chain = open_session(str(tmp_path / "copy"), is_read_only=False, runtime=runtime())
-    expected = grouped(chain, all_kinds(chain))
+    assert created == []
+    by_lance = open_session(str(tmp_path / "copy"), is_read_only=False, runtime=runtime())
+    monkeypatch.setattr(VersionContent, "apply", refuse)
+    expected = grouped(by_lance, all_kinds(by_lance))
 
-    # One for each table of each write, all made of the version below the group.
-    assert sorted(bases) == sorted(
-        [(pins["node:A"].path, pins["node:A"].version)] * 8 + [(pins["node:B"].path, pins["node:B"].version)] * 2
-    )
-    assert seen(reopened(world), commits) == seen(chain, expected)
+    # One for each table of each write.
+    assert len(created) == 10
+    assert seen(reopened(world), commits) == seen(by_lance, expected)
     assert len({commit.manifest_version for commit in commits}) == 1
 
 
-def test_a_write_over_another_one_starts_a_new_stack(world: Session, bases: list[tuple[str, int]]) -> None:
+def test_a_write_over_another_one_sees_what_is_not_published(world: Session) -> None:
     calls = [
         put(world, "node:A", n1=1),
-        put(world, "node:A", n2=2),
         lambda: increment(world),
         put(world, "node:A", n3=3),
         lambda: increment(world),
         put(world, "node:A", n4=4),
-        put(world, "node:A", n5=5),
     ]
 
     commits = grouped(world, calls)
 
     assert all(isinstance(commit, Commit) for commit in commits)
-    # Two before the first increment, and two after the second one, whose versions those have to wait for.
-    assert len(bases) == 4
-    assert len(set(bases)) == 2
     found = state(reopened(world))["node:A"]
-    assert (found["a"], {name for name in found if name.startswith("n")}) == (3, {"n1", "n2", "n3", "n4", "n5"})
+    assert (found["a"], {name for name in found if name.startswith("n")}) == (3, {"n1", "n3", "n4"})
+    # Each commit has its own state, with the value of the counter then.
+    values = []
+    for commit in commits:
+        snapshot = read_at_commit(world.log, world.head(), commit.id)
+        table = world.open_tables(snapshot).open_table("node:A")
+        values.append(table.scan(["v"], "id = 'a'").column("v").to_pylist())
+    assert values == [[1], [2], [2], [3], [3]]
 
 
-def test_a_write_that_fails_in_its_turn_takes_no_other_with_it(world: Session, bases: list[tuple[str, int]]) -> None:
+def test_a_write_that_fails_in_its_turn_takes_no_other_with_it(world: Session) -> None:
     class Cancelled:
         def check(self) -> None:
             raise ValueError("cancelled")
@@ -171,47 +175,39 @@ def test_a_write_that_fails_in_its_turn_takes_no_other_with_it(world: Session, b
     assert [type(outcome) for outcome in outcomes] == [Commit, ValueError, Commit, Commit, Commit]
     assert {"n1", *"xyz"} <= set(found := state(reopened(world))["node:A"])
     assert "no" not in found
-    # The last three were created again, on the first; what was created in vain is removed.
-    assert len(bases) == 5 + 3
     path = world.head().snapshot.pin("node:A").path
     names = [info.key.rpartition("/")[2] for info in world.store.objects.list_under(f"{path}/_versions")]
     detached = {name[1:].removesuffix(".manifest") for name in names if name.startswith("d")}
     assert detached <= {change.after for commit in world.log.iter_history(world.head()) for change in commit.changes}
 
 
-@pytest.mark.parametrize("failing", ["create_version", "delete_rows"])
-def test_if_they_can_not_be_created_side_by_side_they_are_a_chain(
-    world: Session, failing: str, monkeypatch: pytest.MonkeyPatch
+# All three have deletion files before their turns; the second and the third get others in their turns.
+@pytest.mark.parametrize("failing, number", [("/_versions/", 2), ("/_deletions/", 4)])
+def test_a_file_that_can_not_be_written_fails_its_write_alone(
+    world: Session, failing: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = [put(world, "node:A", n1=1), change(world, "node:A", a=10), change(world, "node:A", b=20)]
-    right, lock, left = getattr(version_stack, failing), threading.Lock(), [1]
+    calls = [change(world, "node:A", a=10), change(world, "node:A", b=20), change(world, "node:A", c=30)]
+    right, count = GraphStorage.write_file, [0]
 
-    def fail(*args: Any) -> Any:
-        with lock:
-            left[0] -= 1
-            if left[0] < 0:
-                raise StoreUnavailableError("create a version", "no answer")
-        return right(*args)
+    def fail(store: GraphStorage, path: str, data: bytes) -> None:
+        count[0] += failing in path
+        if failing in path and count[0] == number:
+            raise StoreUnavailableError("write a file", "no answer")
+        right(store, path, data)
 
-    monkeypatch.setattr(version_stack, failing, fail)
+    monkeypatch.setattr(GraphStorage, "write_file", fail)
 
-    commits = grouped(world, calls)
+    outcomes = grouped(world, calls)
 
-    assert all(isinstance(commit, Commit) for commit in commits)
-    assert left[0] < 0
+    assert [type(outcome) for outcome in outcomes].count(StoreUnavailableError) == 1
+    assert [type(outcome) for outcome in outcomes].count(Commit) == 2
     found = state(reopened(world))["node:A"]
-    assert (found["n1"], found["a"], found["b"]) == (1, 10, 20)
-    listed = {info.key for info in world.store.objects.list_under(world.head().snapshot.pin("node:A").path)}
-    assert len([key for key in listed if "/_deletions/" in key]) == 2
+    done = [isinstance(outcome, Commit) for outcome in outcomes]
+    assert [found[name] == value for name, value in (("a", 10), ("b", 20), ("c", 30))] == done
 
 
-@pytest.mark.parametrize("is_stacked", [True, False])
-def test_rows_that_maintenance_has_moved_are_found_again(
-    world: Session, is_stacked: bool, bases: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Writes that were staged before a compaction are placed after it, side by side or one after the other."""
-    if not is_stacked:
-        monkeypatch.setattr(group_commit, "prepare_versions", lambda *_: [])
+def test_rows_that_maintenance_has_moved_are_found_again(world: Session) -> None:
+    """Writes that were staged before a compaction are placed after it."""
     calls = all_kinds(world)
 
     def compact() -> None:
@@ -223,7 +219,6 @@ def test_rows_that_maintenance_has_moved_are_found_again(
     commits = grouped(world, calls, before=compact)
 
     assert all(isinstance(commit, Commit) for commit in commits), commits
-    assert bool(bases) == is_stacked
     found = state(reopened(world))
     assert found["node:A"] == {"a": 10, "b": 20, "c": 3, "d": 4, "f": 60, "n1": 1, "n2": 2, "n3": 3}
     assert (found["node:B"]["a"], found["node:B"]["n2"]) == (7, 2)

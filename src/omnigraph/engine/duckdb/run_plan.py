@@ -1,0 +1,378 @@
+# ruff: noqa: S608 - names are quoted, and values never part of a text
+"""The local engine: DuckDB runs the joins of a plan over the tables of a snapshot, on all cores, and spills to disk.
+
+The steps of a plan are lowered to one query. Its rows come back as positions, chunk by chunk, so that the steps that
+have no relational form, and the output, are computed by the same operators and sinks as in memory.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.duckdb.connection import count_threads, interrupt_when_over, open_connection
+from omnigraph.engine.duckdb.group_rows import build_group_frame
+from omnigraph.engine.duckdb.plan_dialect import DuckDbDialect, build_printer, print_condition, quote
+from omnigraph.engine.duckdb.plan_profile import list_operators
+from omnigraph.engine.duckdb.plan_streams import ScanSource, split_scan
+from omnigraph.engine.duckdb.run_statement import SqlLimits
+from omnigraph.engine.duckdb.sql_errors import SqlFailedError
+from omnigraph.engine.duckdb.table_streams import ReadFailures
+from omnigraph.engine.execution_context import ExecutionContext
+from omnigraph.engine.executor import PrefixRows
+from omnigraph.engine.operators.filter import find_rows, has_search
+from omnigraph.engine.output.result_pipeline import resolve_row_range
+from omnigraph.engine.output.sort import build_sort_keys
+from omnigraph.engine.physical_plan import VALUE_TYPE, Node, PhysicalPlan, Step, get_type_name, iter_steps
+from omnigraph.engine.query_budget import QueryMemoryError
+from omnigraph.engine.relational.dialect import UnsupportedForm
+from omnigraph.engine.relational.duckdb_functions import FunctionErrors, register_functions
+from omnigraph.engine.relational.lower import LoweredPattern, lower_steps
+from omnigraph.engine.relational.lower_output import LoweredGroups, list_output_reads, lower_groups, prune_rows
+from omnigraph.engine.relational.print_sql import print_query
+from omnigraph.engine.relational.tree import (
+    MULTIPLICITY,
+    ROW_POSITION,
+    ComputedRows,
+    Relation,
+    ScanRows,
+    SingleRow,
+    get_inputs,
+    name_id,
+    name_row,
+)
+from omnigraph.engine.value_store import NO_POSITION
+from omnigraph.errors import LimitError
+from omnigraph.options import Options
+from omnigraph.query.expr import Expr, OrderTerm
+from omnigraph.query.expr_tree import find_windows, walk
+from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.union_types import is_union
+from omnigraph.schema.arrow import ID
+from omnigraph.schema.types import Scalar
+from omnigraph.storage.arrow_buffers import fill_nulls
+from omnigraph.storage.columnar_sets import concat_chunks
+from omnigraph.telemetry import log
+
+# Rows that come back at once: large enough for our sinks, and 8 MB in each column.
+_CHUNK_ROWS = 1 << 20
+# Our own indexes find the rows of a filter that leaves at most this number, and one row in this factor of its table.
+_MAX_FOUND_ROWS = 10_000.0
+_MIN_FOUND_FACTOR = 16.0
+# A longer page is sorted by our own sinks, which hold all of its rows anyway.
+_MAX_FIRST_ROWS = 10_000_000
+
+
+def build_local_engine(context: ExecutionContext, options: Options) -> "LocalEngine":
+    """Return the local engine for one query."""
+    return LocalEngine(context, SqlLimits(spill_bytes=options.spill_bytes, threads=options.threads))
+
+
+@dataclass(slots=True)
+class LocalEngine:
+    """Run the first steps of plans in DuckDB."""
+
+    context: ExecutionContext
+    limits: SqlLimits
+    lines: list[str] = field(default_factory=list)
+    """What was run, and by which operators, if the run is profiled."""
+
+    def lower(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> "PreparedPattern | None":
+        """Lower the steps of a plan; None if not even the first one has a relational form."""
+        if not plan.steps:
+            return None
+        host = _Host(self.context)
+        relation, bound = host.bind_start(query, start)
+        is_set = not plan.has_multiplicity and _is_set(query)
+        lowered = lower_steps(
+            plan.steps,
+            host,
+            relation,
+            bound,
+            is_set=is_set,
+            reads=list_output_reads(query),
+            rows=max(float(start.size), 1.0),
+        )
+        if len(lowered.rest) == len(plan.steps):
+            self.lines.append(f"all steps in memory ({lowered.reason})")
+            return None
+        prepared = PreparedPattern(plan.steps, lowered, lowered.relation, host.computed)
+        if lowered.rest:
+            return prepared
+        try:
+            return self._lower_output(query, prepared)
+        except UnsupportedForm:
+            return prepared
+
+    def _lower_output(self, query: ReadQuery, prepared: "PreparedPattern") -> "PreparedPattern":
+        """Return a pattern with its groups, or with its first rows alone.
+
+        Raises:
+            UnsupportedForm: Our own sinks compute the output.
+        """
+        lowered = prepared.lowered
+        groups: LoweredGroups | None = None
+        if query.grouping is not None:
+            groups = lower_groups(query, query.grouping, lowered)
+            relation = groups.relation
+        else:
+            _, last = resolve_row_range(query, self.context.inputs)
+            if last is None or last > _MAX_FIRST_ROWS:
+                return prepared
+            keys = tuple(
+                OrderTerm(value=key.expr, descending=key.descending)
+                for key in build_sort_keys(query)
+                if key.expr is not None
+            )
+            relation = prune_rows(query, lowered.relation, last, keys)
+        # Printed only to see whether DuckDB can compute all of it exactly.
+        tables = {id(scan): "" for scan in _iter_scans(relation)}
+        print_query(relation, DuckDbDialect(build_printer(self.context.inputs), tables))
+        return replace(prepared, relation=relation, groups=groups)
+
+    @contextmanager
+    def run(self, query: ReadQuery, plan: PhysicalPlan, start: Bindings) -> Iterator[PrefixRows]:
+        """Yield the rows of the steps that DuckDB runs, in chunks, and the steps that are left to run over them.
+
+        Raises:
+            QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
+            LimitError: There are more matches than 64 bits count.
+            SqlFailedError: DuckDB failed.
+        """
+        prepared = self.lower(query, plan, start)
+        if prepared is None:
+            yield PrefixRows(iter((start,)), plan.steps)
+            return
+        with self._translate_errors() as failures:
+            batches = self._iter_batches(prepared, failures)
+            try:
+                if prepared.groups is not None:
+                    rows = self._collect(batches)
+                    yield PrefixRows(iter(()), (), build_group_frame(query, prepared.groups, rows, self.context))
+                else:
+                    chunks = (_to_bindings(batch, prepared.lowered) for batch in batches if batch.num_rows)
+                    yield PrefixRows(chunks, prepared.lowered.rest)
+            finally:
+                # Ends the connection, also if the rows were not read to their end.
+                batches.close()
+
+    def _collect(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+        """Return all rows; their memory stays reserved as that of the result."""
+        collected = []
+        for batch in batches:
+            self.context.budget.claim(batch.nbytes, "the groups of the result")
+            collected.append(batch)
+        return pa.Table.from_batches(collected)
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator["_Failures"]:
+        budget = self.context.budget
+        failures = _Failures()
+        try:
+            yield failures
+        except duckdb.Error as error:
+            # First what made DuckDB stop: an error of our own reader, the deadline, or the caller.
+            failures.raise_first()
+            budget.check()
+            if isinstance(error, duckdb.OutOfMemoryException):
+                limit = 0 if budget.bytes_left is None else int(budget.memory_bytes)
+                raise QueryMemoryError("the joins of the local engine", limit, limit) from None
+            if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
+                raise LimitError.count_overflow() from None
+            log.warning("DuckDB could not run a plan: %s", error)
+            raise SqlFailedError from None
+        except OSError as error:
+            failures.raise_first()
+            log.warning("DuckDB could not run a plan: %s", error)
+            raise SqlFailedError from None
+
+    def _iter_batches(self, prepared: "PreparedPattern", failures: "_Failures") -> Generator[pa.RecordBatch]:
+        budget = self.context.budget
+        left = budget.bytes_left
+        # The other half is for what is read for it, and for our own sinks.
+        memory = None if left is None else max(left // 2, 1)
+        threads = count_threads(self.limits.threads)
+        is_profiled = self.context.profile is not None
+        with (
+            open_connection(
+                memory_bytes=memory,
+                spill_bytes=self.limits.spill_bytes,
+                threads=threads,
+                keeps_plan=True,
+                is_profiled=is_profiled,
+            ) as connection,
+            interrupt_when_over(connection, budget),
+        ):
+            text = self._register(connection, prepared, failures, threads)
+            reader = connection.sql(text).to_arrow_reader(_CHUNK_ROWS)
+            # The first one has the columns, if there is no row.
+            yield pa.RecordBatch.from_pylist([], reader.schema)
+            for batch in reader:
+                budget.check()
+                yield batch
+            if self.context.profile is not None:
+                self.lines += [prepared.describe(), *(f"  {line}" for line in list_operators(connection))]
+                for number in prepared.list_steps():
+                    self.context.profile.get_step(number).engine = "DuckDB"
+
+    def _register(
+        self, connection: duckdb.DuckDBPyConnection, prepared: "PreparedPattern", failures: "_Failures", threads: int
+    ) -> str:
+        """Register the tables of a tree, and return its text."""
+        context = self.context
+        tables: dict[int, str] = {}
+        for number, scan in enumerate(_iter_scans(prepared.relation)):
+            name = f"scan {number}"
+            tables[id(scan)] = name
+            reader = context.get_reader(scan.type)
+            source = ScanSource(scan, reader, context.inputs, context.budget, failures.readers)
+            parts = split_scan(source, threads, self.limits.min_stream_rows)
+            for index, stream in enumerate(parts):
+                connection.register(f"{name}.{index}", stream)
+            united = " union all ".join(f"select * from {quote(f'{name}.{index}')}" for index in range(len(parts)))
+            connection.execute(f"create temp view {quote(name)} as {united}")
+        for label, table in prepared.computed.items():
+            connection.register(label, table)
+        printer = build_printer(context.inputs)
+        text = print_query(prepared.relation, DuckDbDialect(printer, tables))
+        register_functions(connection, printer.functions, failures.functions)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """Errors of our own code that DuckDB calls; they reach it as texts only."""
+
+    readers: ReadFailures = field(default_factory=ReadFailures)
+    functions: FunctionErrors = field(default_factory=FunctionErrors)
+
+    def raise_first(self) -> None:
+        """Raise the first error, if there is one."""
+        self.readers.raise_first()
+        self.functions.raise_first()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPattern:
+    """A lowered pattern, and the tables that our engine has computed for it."""
+
+    steps: tuple[Step, ...]
+    lowered: LoweredPattern
+    relation: Relation
+    """What DuckDB runs: the pattern, and the part of the output that it computes exactly."""
+    computed: dict[str, pa.Table]
+    groups: LoweredGroups | None = None
+
+    def list_steps(self) -> list[int]:
+        """Return the numbers of the steps that DuckDB runs, those inside of others too."""
+        count = len(self.steps) - len(self.lowered.rest)
+        return [step.number for step in iter_steps(self.steps[:count])]
+
+    def describe(self) -> str:
+        """Return which parts DuckDB runs."""
+        if self.lowered.rest:
+            step = self.lowered.rest[0].number
+            return f"DuckDB before step {step}; from there on ({self.lowered.reason}) in memory"
+        if self.groups is not None:
+            return "DuckDB, with the groups of the result"
+        is_whole = self.relation is self.lowered.relation
+        return "DuckDB, all steps" if is_whole else "DuckDB, with the first rows of the result"
+
+
+def _is_set(query: ReadQuery) -> bool:
+    """Return whether only the existence of a match matters to the output."""
+    if query.grouping is not None:
+        return True
+    return query.distinct and not any(find_windows(expr) for expr in query.results)
+
+
+def _iter_scans(root: Relation) -> Iterator[ScanRows]:
+    seen = set[int]()
+    pending = [root]
+    while pending:
+        relation = pending.pop()
+        if id(relation) in seen:
+            continue
+        seen.add(id(relation))
+        if isinstance(relation, ScanRows):
+            yield relation
+        pending.extend(get_inputs(relation))
+
+
+def _to_bindings(batch: pa.RecordBatch, lowered: LoweredPattern) -> Bindings:
+    columns = {
+        variable: fill_nulls(batch.column(name_row(variable)), NO_POSITION).astype(np.int64, copy=False)
+        for variable in lowered.bound
+    }
+    multiplicity = None
+    if MULTIPLICITY in batch.schema.names:
+        multiplicity = fill_nulls(batch.column(MULTIPLICITY), 1).astype(np.int64, copy=False)
+    return Bindings(columns, batch.num_rows, multiplicity)
+
+
+class _Host:
+    """What the lowering has to know of the tables, and the rows that our own engine finds for it."""
+
+    with_rows = True
+
+    def __init__(self, context: ExecutionContext) -> None:
+        self._context = context
+        self.computed: dict[str, pa.Table] = {}
+
+    def count_rows(self, type_name: str) -> int:
+        """Return the number of rows of a type; of an edge that a named pattern stands for, any number."""
+        if self._context.catalog.find_type(type_name) is None and not is_union(type_name):
+            return 0
+        return self._context.get_reader(type_name).count
+
+    def check_expr(self, expr: Expr) -> None:
+        """Check that an expression can be printed, or evaluated by us from the columns of the rows."""
+        print_condition(build_printer(self._context.inputs), expr)
+
+    def check_filter(self, expr: Expr) -> None:
+        """Check that a predicate can be evaluated in the stream of its table."""
+        if has_search(expr) or _reads_blob(expr):
+            raise UnsupportedForm("a condition on a search")
+
+    def compute_rows(self, node: Node, columns: tuple[tuple[str, str], ...]) -> ComputedRows | None:
+        """Find the rows of a filter ourselves if an index finds few of them, or if only we can."""
+        is_ours = any(has_search(each) or _reads_blob(each) for each in node.filters)
+        is_few = node.rows <= _MAX_FOUND_ROWS and node.rows * _MIN_FOUND_FACTOR <= self.count_rows(node.type)
+        if not node.filters or not (is_ours or is_few):
+            return None
+        context = self._context
+        positions = find_rows(node.filters, node.type, None, context)
+        return self._add({name: self._take(node.type, column, positions) for column, name in columns})
+
+    def bind_start(self, query: ReadQuery, start: Bindings) -> tuple[Relation, dict[str, str]]:
+        """Return the rows that a pattern starts from, and the types of their variables."""
+        if not start.columns:
+            return SingleRow(), {}
+        bound = {each.variable: get_type_name(each.type) for each in query.inputs}
+        columns: dict[str, pa.Array] = {}
+        for variable, type_name in bound.items():
+            at = start.columns[variable]
+            columns[name_row(variable)] = pa.array(at, pa.int64(), mask=at < 0)
+            if type_name != VALUE_TYPE and not is_union(type_name):
+                columns[name_id(variable)] = self._context.take_values(type_name, ID, at)
+        return self._add(columns), bound
+
+    def _take(self, type_name: str, column: str, at: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+        if column == ROW_POSITION:
+            return pa.array(at, pa.int64())
+        return concat_chunks(self._context.take_values(type_name, column, at))
+
+    def _add(self, columns: dict[str, pa.Array]) -> ComputedRows:
+        table = pa.table(columns)
+        label = f"computed {len(self.computed)}"
+        self._context.budget.claim(table.nbytes, "the rows that a search or a stage has found")
+        self.computed[label] = table
+        return ComputedRows(label=label, names=tuple(columns))
+
+
+def _reads_blob(expr: Expr) -> bool:
+    return any(part.type is Scalar.BLOB for part in walk(expr))

@@ -1,0 +1,216 @@
+"""Read files as they are: infer a schema from them, and turn them into graph JSONL that a load takes."""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omnigraph.engine.decoding.input_files import FileFormatError
+from omnigraph.engine.importing.graph_records import encode_rows
+from omnigraph.engine.importing.infer_schema import InferredSchema
+from omnigraph.engine.importing.infer_schema import infer_schema as infer_from_tables
+from omnigraph.engine.importing.mapping import (
+    SourceMapping,
+    ValueForms,
+    check_mapping,
+    format_mapping,
+    parse_mapping,
+    select_mappings,
+)
+from omnigraph.engine.importing.source_tables import Dialect, SourceTable, open_tables
+from omnigraph.errors import BadArgumentError, MissingError
+from omnigraph.lang.source import Source
+from omnigraph.schema.bind import load_schema
+from omnigraph.schema.catalog import AnyType, Catalog
+
+__all__ = ["FileOptions", "InferredSchema", "RecordStream", "format_mapping", "infer_schema", "read_files"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """How files are written. `null`, `true`, `false` and the formats are about cells of CSV files."""
+
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    header: bool = True
+    null: Sequence[str] = ("",)
+    true: Sequence[str] = ("true",)
+    false: Sequence[str] = ("false",)
+    decimal: str = "."
+    thousands: str = ""
+    date_format: str | None = None
+    datetime_format: str | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of CSV files."""
+        return Dialect(delimiter=self.delimiter, encoding=self.encoding, has_header=self.header)
+
+    @property
+    def forms(self) -> ValueForms:
+        """The forms of values in cells."""
+        return ValueForms(
+            nulls=tuple(self.null),
+            trues=tuple(self.true),
+            falses=tuple(self.false),
+            decimal=self.decimal,
+            thousands=self.thousands,
+            date_format=self.date_format,
+            datetime_format=self.datetime_format,
+        )
+
+
+class RecordStream:
+    """Graph JSONL made of a file while it is read; a load takes it as a binary file. It can be read once."""
+
+    def __init__(self, name: str, chunks: Iterator[bytes]) -> None:
+        self.name = name
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, at most `size`; all if it is negative."""
+        if size < 0:
+            rest, self._rest = self._rest + b"".join(self._chunks), b""
+            return rest
+        if not self._rest:
+            self._rest = next(self._chunks, b"")
+        part, self._rest = self._rest[:size], self._rest[size:]
+        return part
+
+
+def infer_schema(
+    files: Iterable[PathLike],
+    *,
+    nodes: Mapping[str, Sequence[str]] | None = None,
+    edges: Mapping[str, Sequence[str]] | None = None,
+    enums: bool = False,
+    options: FileOptions | None = None,
+) -> InferredSchema:
+    """Infer a schema from all rows of some files, and the mapping with which the same files load.
+
+    `nodes` and `edges` name the types of files: `{"Person": ["people.csv"]}`. Every guess is a comment of the schema.
+
+    Raises:
+        FileFormatError, FileMissingError, FileDamagedError: A file can't be read.
+        BadArgumentError: A file is said to hold edges, and its ends can't be found; or no file is named.
+    """
+    options = options or FileOptions()
+    types: dict[str, str] = {}
+    edge_types: dict[str, str] = {}
+    paths = [path for file in files for path in list_paths(file)]
+    for given, target in ((nodes, types), (edges, edge_types)):
+        for name, places in (given or {}).items():
+            for path in (path for place in places for path in list_paths(place)):
+                target[str(path)] = name
+                paths.append(path)
+    if not paths:
+        raise BadArgumentError("files", "left out", "name the files to read")
+    tables = [table for path in dict.fromkeys(paths) for table in open_tables(path, options.dialect)]
+    return infer_from_tables(tables, options.forms, nodes=types, edges=edge_types, has_enums=enums)
+
+
+def read_files(  # noqa: PLR0913 - all but the files and the schema by name
+    files: Iterable[PathLike],
+    schema: str | Source,
+    *,
+    mapping: str | None = None,
+    mapping_base: PathLike = ".",
+    nodes: Mapping[str, Sequence[str]] | None = None,
+    edges: Mapping[str, Sequence[str]] | None = None,
+    columns: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
+    options: FileOptions | None = None,
+) -> list[RecordStream]:
+    """Return files as graph JSONL, which `Graph.load` takes as its data. All are checked before any is read.
+
+    Args:
+        files: Files whose types `mapping` or their names say: `Person.csv` is of the type Person.
+        schema: The schema of the graph.
+        mapping: The text of a mapping, as `infer_schema` makes one. Its files are relative to `mapping_base`.
+        mapping_base: A directory.
+        nodes: Files by node type.
+        edges: Files by edge type.
+        columns: The column of a property, where their names differ: `{"Person.name": "full_name"}`.
+        ignore: Columns that are left out.
+        options: How the files are written, where the mapping does not say it.
+
+    Raises:
+        BadArgumentError: The mapping does not fit the schema or a header; all problems are listed.
+        FileFormatError, FileMissingError, FileDamagedError: A file can't be read.
+    """
+    options = options or FileOptions()
+    catalog = load_schema(schema if isinstance(schema, Source) else Source(schema, "schema.pg"))
+    given = [] if mapping is None else parse_mapping(mapping, "mapping")
+    base = Path(mapping_base)
+    named: list[tuple[Path, str | None, bool]] = []
+    for is_edge, by_type in ((False, nodes), (True, edges)):
+        for type_name, places in (by_type or {}).items():
+            named += [(path, type_name, is_edge) for place in places for path in list_paths(place)]
+    named += [(path, None, False) for file in files for path in list_paths(file)]
+    prepared: list[tuple[SourceTable, SourceMapping, AnyType]] = []
+    for path, name, is_edge in named:
+        for table in open_tables(path, _find_dialect(path, given, base, options)):
+            if name is not None:
+                mappings = [_name_source(table, name, options, is_edge=is_edge)]
+            else:
+                mappings = select_mappings(given, table, base) or [_guess_source(table, catalog, options)]
+            for source in mappings:
+                complete = _with_columns(source, table, columns or {}, ignore)
+                prepared.append((table, complete, check_mapping(complete, table, catalog)))
+    return [RecordStream(table.name, encode_rows(table, source, type_)) for table, source, type_ in prepared]
+
+
+def list_paths(place: PathLike) -> list[Path]:
+    """Return the files that a path or a pattern names, by name.
+
+    Raises:
+        MissingError: A pattern names none.
+    """
+    path = Path(place)
+    if path.exists() or not any(sign in str(place) for sign in "*?["):
+        return [path]
+    found = sorted(Path(match) for match in glob.glob(str(place), recursive=True))  # noqa: PTH207 - also absolute ones
+    if not found:
+        raise MissingError.no_input(str(place), "no file matches the pattern")
+    return [match for match in found if match.is_file()]
+
+
+def _find_dialect(path: Path, given: Sequence[SourceMapping], base: Path, options: FileOptions) -> Dialect:
+    """Return how a file is written: as its mapping says, else as the options do."""
+    probe = SourceTable(path=path, columns=(), read=lambda: iter(()))
+    matching = select_mappings(given, probe, base)
+    return matching[0].dialect if matching else options.dialect
+
+
+def _name_source(table: SourceTable, name: str, options: FileOptions, *, is_edge: bool) -> SourceMapping:
+    return SourceMapping(
+        file=str(table.path),
+        table=table.table,
+        type=name,
+        is_edge=is_edge,
+        forms=options.forms,
+        dialect=options.dialect,
+    )
+
+
+def _guess_source(table: SourceTable, catalog: Catalog, options: FileOptions) -> SourceMapping:
+    """Return the mapping of a file that is called like its type, in any case."""
+    stem = table.table or table.path.name.partition(".")[0]
+    by_name = {name.lower(): name for name in (*catalog.nodes, *catalog.edges)}
+    name = by_name.get(stem.lower())
+    if name is None:
+        reason = f"no type is called `{stem}`; name its type, as in `--node Person={table.path}`, or give a --mapping"
+        raise FileFormatError(table.name, reason)
+    return _name_source(table, name, options, is_edge=name in catalog.edges)
+
+
+def _with_columns(
+    source: SourceMapping, table: SourceTable, columns: Mapping[str, str], ignore: Sequence[str]
+) -> SourceMapping:
+    own = {column: name.partition(".")[2] for name, column in columns.items() if name.partition(".")[0] == source.type}
+    ignored = dict.fromkeys(column for column in ignore if column in table.columns)
+    return replace(source, columns={**source.columns, **ignored, **own}) if own or ignored else source

@@ -1,0 +1,59 @@
+"""Store the topologies of large edge types after a load or an optimization, so that the next reader builds none."""
+
+from collections.abc import Collection
+
+from omnigraph.commit.snapshot_tables import SnapshotTables
+from omnigraph.engine.parallel import count_threads
+from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.tables.graph_cache import MIN_DERIVED_EDGES, REWRITE_SHARE
+from omnigraph.engine.view import View
+from omnigraph.ops.load_call import LoadResult
+from omnigraph.ops.optimize_table import TableUpkeep
+from omnigraph.ops.session import Session
+
+
+def keep_after_load(session: Session, result: LoadResult) -> None:
+    """Store the topologies of edge types of which a load changed a large share."""
+    if result.commit_id is None:
+        return
+    changed = {name: counts.changes for name, counts in result.edges.items()}
+    # Smaller changes are patched by the next reader: see `GraphCache`.
+    _keep(session, {name for name, rows in changed.items() if rows >= MIN_DERIVED_EDGES * REWRITE_SHARE}, changed)
+
+
+def keep_after_optimize(session: Session, tables: Collection[TableUpkeep]) -> None:
+    """Store the topologies whose rows were moved to other files, at which no older topology is of use."""
+    moved = {table.table_key for table in tables if table.is_committed and table.fragments_removed}
+    if not moved:
+        return
+    catalog = session.load_catalog(session.head().snapshot)
+    nodes = catalog.nodes
+    names = {
+        edge.name
+        for edge in catalog.edges.values()
+        if moved & {edge.table_key, nodes[edge.source].table_key, nodes[edge.target].table_key}
+    }
+    _keep(session, names, {})
+
+
+def _keep(session: Session, names: Collection[str], changed: dict[str, int]) -> None:
+    """Build and store, in the background, the topologies of these edge types, if they are large enough.
+
+    `changed` is the number of edges that changed; all of them where it is missing.
+    """
+    if not names:
+        return
+    snapshot = session.head().snapshot
+    options = session.runtime.options
+    # Not with the limits of the operation: it has ended.
+    view = View(session.load_catalog(snapshot), SnapshotTables(session.handles, snapshot))
+    edges = [
+        edge
+        for edge in view.catalog.edges.values()
+        if edge.name in names
+        and changed.get(edge.name, MIN_DERIVED_EDGES) >= REWRITE_SHARE * session.reads.get_reader(view, edge).count
+    ]
+    budget = Budget(
+        session.runtime.clock, memory_bytes=options.query_memory_bytes, threads=count_threads(options.threads)
+    )
+    session.reads.keep_topologies(view, edges, budget)

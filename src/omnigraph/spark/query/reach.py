@@ -1,0 +1,67 @@
+"""Search over several edges on Spark: one join per distance, each kept in a checkpoint that outlives an executor."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from omnigraph.spark.session.master import is_own_machine
+from omnigraph.spark.spark_errors import SparkUsageError
+
+# The columns of the pairs that are found.
+_SOURCE, _TARGET, _DISTANCE = "source", "target", "distance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachCall:
+    """The input of a search: DataFrames of one column of sources, of two of edges, and of nodes that may be between."""
+
+    sources: DataFrame
+    edges: DataFrame
+    low: int
+    high: int | None
+    through: DataFrame | None = None
+
+
+def search_reach(call: ReachCall) -> DataFrame:
+    """Return the pairs of ids whose breadth-first distance is within the bounds.
+
+    The distance of an id to itself is the length of the shortest cycle through it, and 0 if `low` is 0.
+    """
+    edges = call.edges.toDF("near", "far").distinct().checkpoint()
+    through = None if call.through is None else call.through.toDF("near").distinct()
+    if through is not None:
+        through = through.checkpoint()
+    start = call.sources.toDF(_SOURCE).where(f.col(_SOURCE).isNotNull()).distinct()
+    frontier = start.select(_SOURCE, f.col(_SOURCE).alias(_TARGET)).checkpoint()
+    found = frontier.select(_SOURCE, _TARGET, f.lit(0).alias(_DISTANCE))
+    if call.low > 0:
+        # A node is at distance 0 of itself only where that counts; else it is reached by a cycle.
+        found = found.limit(0)
+    distance = 0
+    while (call.high is None or distance < call.high) and not frontier.isEmpty():
+        distance += 1
+        if through is not None and distance > 1:
+            frontier = frontier.join(through, frontier[_TARGET] == through["near"], "left_semi")
+        reached = frontier.join(edges, frontier[_TARGET] == edges["near"]).select(_SOURCE, f.col("far").alias(_TARGET))
+        # Without the checkpoint the plan would grow with each distance, and a lost executor would start it all again.
+        frontier = reached.distinct().join(found, [_SOURCE, _TARGET], "left_anti").checkpoint()
+        found = found.unionByName(frontier.withColumn(_DISTANCE, f.lit(distance)))
+    return found.where(f.col(_DISTANCE) >= call.low).select(_SOURCE, _TARGET)
+
+
+def prepare_checkpoints(spark: SparkSession) -> None:
+    """Check that there is a directory for checkpoints; on one machine, a temporary one is taken.
+
+    Raises:
+        SparkUsageError: There is none that all executors see.
+    """
+    context = spark.sparkContext
+    if context.getCheckpointDir() is not None:
+        return
+    if not is_own_machine(str(context.master)):
+        raise SparkUsageError.no_checkpoints(str(context.master))
+    # Beside the shuffle files, which go with the process; the driver and its executors are on one machine.
+    context.setCheckpointDir(str(Path(context.getConf().get("spark.local.dir") or gettempdir()) / "checkpoints"))

@@ -1,0 +1,48 @@
+"""Encode small data files for an object store on the local disk, so that they are uploaded in the background.
+
+Lance uploads a file while it writes it, and its writer waits for the answer. A chain of writes, each of which depends
+on the one before, would wait for each of them in turn.
+"""
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from lance import LanceDataset
+from lance.fragment import write_fragments
+
+from omnigraph.storage.fragment_list import build_fragment_json
+from omnigraph.storage.layout import LANCE_STORAGE_VERSION
+from omnigraph.storage.protobuf import iter_parts, join_parts
+from omnigraph.storage.version_codec import FRAGMENTS, INDEX_SECTION
+
+_lock = threading.Lock()
+# Removed when the process ends. Its tables are empty: a file is removed once it is read.
+_directories: list["tempfile.TemporaryDirectory[str]"] = []
+
+
+def create_twin(dataset: LanceDataset) -> LanceDataset:
+    """Return an empty table on the local disk with the columns of a table, and Lance's numbers of them.
+
+    It exists in memory only: a handle of it is enough to write files.
+    """
+    with _lock:
+        if not _directories:
+            _directories.append(tempfile.TemporaryDirectory(prefix="omnigraph-", ignore_cleanup_errors=True))
+        path = tempfile.mkdtemp(dir=_directories[0].name)
+    manifest = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - there is no public way
+    parts = [part for part in iter_parts(manifest) if part[0] not in {FRAGMENTS, INDEX_SECTION}]
+    return LanceDataset(path, int(dataset.version), serialized_manifest=join_parts(parts))
+
+
+def encode_rows(twin: LanceDataset, rows: pa.Table) -> tuple[dict[str, Any], bytes]:
+    """Return rows as a fragment in the JSON form of Lance, and the content of its one file."""
+    (fragment,) = write_fragments(rows, twin, mode="append", data_storage_version=LANCE_STORAGE_VERSION)
+    described = build_fragment_json(fragment)
+    (file,) = described["files"]
+    path = Path(twin.uri) / "data" / file["path"]
+    data = path.read_bytes()
+    path.unlink()
+    return described, data

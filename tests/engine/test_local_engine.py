@@ -1,0 +1,170 @@
+"""The local engine: the same answers as in memory, within a budget, with nothing left behind; and how it is chosen."""
+
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.clock import SystemClock
+from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
+from omnigraph.errors import BadArgumentError, LimitError
+from worlds import runtime
+
+SCHEMA = """
+node Person { name: String @key  age: I64?  big: U64  score: F64?  note: String? }
+node City { name: String @key }
+edge Knows: Person -> Person { since: I64 }
+edge Lives: Person -> City
+"""
+PEOPLE = 60
+# 59^6 rows, of which the condition reads every variable, so that nothing can be counted instead of listed.
+PARTS = "abcdef"
+ENDLESS = f"match {{ {'; '.join(f'${v}: Person' for v in PARTS)}; {' + '.join(f'${v}.age' for v in PARTS)} > 200 }}"
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    made = og.create_graph(str(tmp_path_factory.mktemp("local") / "g.omni"), SCHEMA, runtime=runtime())
+    people = [
+        {
+            "name": f"p{number:02}",
+            "age": None if number % 7 == 0 else number % 20,
+            "big": 2**63 + number,
+            "score": (-0.0, 0.0, 1.5, 0.1, None)[number % 5],
+            "note": ("Straße", "STRASSE", None)[number % 3],
+        }
+        for number in range(PEOPLE)
+    ]
+    edges = [(number, (number * step + step) % PEOPLE) for number in range(PEOPLE) for step in (1, 3, 3, 7)]
+    made.load(
+        [
+            *({"type": "Person", "data": person} for person in people),
+            *({"type": "City", "data": {"name": name}} for name in ("bern", "oslo")),
+            *({"edge": "Knows", "from": f"p{a:02}", "to": f"p{b:02}", "data": {"since": a}} for a, b in edges),
+            *({"edge": "Lives", "from": f"p{n:02}", "to": ("bern", "oslo")[n % 2]} for n in range(0, PEOPLE, 2)),
+        ],
+        mode="append",
+    )
+    # Deleted rows leave holes in the positions that DuckDB hands back.
+    made.mutate('query q() { delete Person where name = "p05" }')
+    return made
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+WHOLE = [
+    "match { $a knows $b; $b knows $c; $a.age > $c.age } return { $b.age, count(*) as n, avg($c.age) as v }",
+    "match { $a $e: Knows $b } return { $a.name, $e.since, $b.score } order { $b.score desc, $e.since } limit 7",
+    "match { $a: Person; $a knows{1,3} $b; $b lives $c } return { $c.name, count(distinct $a) as n } order { n }",
+    "match { $a: Person; $a knows{0,2} $b } return { $a.score, max($b.big) as m, sum($b.age) as s }",
+    "match { $a: Person; optional { $a knows $b; $b.age = 3 }; not { $a lives $c } } return { $a, $b } order { $a }",
+    "match { $a knows $b; $b knows $a } return { count(*) as n, min($a.score) as low }",
+    "match { $a knows $b; lower($a.note) = lower($b.note) } return { $a.name as x } order { $b.name, $a.name } limit 9",
+    "match { $a: Person; either { $a knows $b } or { $b knows $a } } return { $a.age, count($b.age) as n }",
+    "match { $a: Person; $b: Person; $a.age = $b.age; $a.big < $b.big } return { count(*) as n }",
+    "match { $a: Person } return { $a.age, $a.name } order { $a.age desc } limit 2 per { $a.score }",
+    "match { $a knows $b } return { $a, count(*) as n } having { n > 3 } order { n desc } limit 4",
+    'match { $a: Person { name: "p01" }; $a knows $b } return distinct { $b.note } order { $b.note }',
+]
+PARTLY = [
+    ("match { $a knows $b; each $x in [1, 2] } return { $a.name, $x } order { $b.age } limit 5", "each"),
+    ("match { $a: Person; shortest $p = $a knows{1,3} $b } return { $a.name, length($p) as n }", "a path variable"),
+    (
+        "match { $a: Person; $a lives $c; $a <knows>{1,2} $b } return { $a.age, $b.name } order { $b.age } limit 5",
+        "an undirected hop",
+    ),
+    ("match { $a: Person; $a lives $c } return { $a.name, count { $a knows $x } as n } order { n }", "a value block"),
+]
+
+
+def ask(graph: og.Graph, text: str, engine: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = graph.query(f"query q() {{ {text} }}", engine=engine).to_arrow().to_pylist()
+    return rows if "order" in text else sorted(rows, key=repr)
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_all_steps_run_in_duckdb_with_the_answer_of_memory(graph: og.Graph, text: str) -> None:
+    explained = graph.explain(f"query q() {{ {text} }}", engine="local", analyze=True)
+
+    assert "in memory" not in explained.text
+    assert "[by DuckDB]" in explained.text
+    assert ask(graph, text, "local") == ask(graph, text, "memory")
+
+
+@pytest.mark.parametrize("text, form", PARTLY)
+def test_a_step_without_a_relational_form_runs_over_the_rows_of_duckdb(graph: og.Graph, text: str, form: str) -> None:
+    explained = graph.explain(f"query q() {{ {text} }}", engine="local", analyze=True)
+
+    assert f"({form}" in explained.text
+    assert "from there on" in explained.text
+    assert ask(graph, text, "local") == ask(graph, text, "memory")
+
+
+def test_operators_and_their_time_are_shown_after_a_run(graph: og.Graph) -> None:
+    explained = graph.explain(
+        "query q() { match { $a knows $b } return { count(*) as n } }", engine="local", analyze=True
+    )
+
+    engine = explained.to_json()["engine"]
+    assert isinstance(engine, dict)
+    assert engine["name"] == "local"
+    assert engine["reason"] == "as requested"
+    assert any("table scan" in line and " ms" in line for line in engine["operators"])
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_deadline_ends_a_query(graph: og.Graph) -> None:
+    with pytest.raises(QueryTimeoutError):
+        graph.query(f"query q() {{ {ENDLESS} return {{ count(*) as n }} }}", engine="local", seconds=0.5)
+
+
+def test_a_cancelled_query_ends_and_leaves_nothing(graph: og.Graph, temporary: Path) -> None:
+    budget = Budget(SystemClock())
+    threading.Timer(0.5, budget.cancel).start()
+
+    with pytest.raises(QueryCancelledError):
+        graph.query(f"query q() {{ {ENDLESS} return {{ count(*) as n }} }}", engine="local", budget=budget)
+
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.usefixtures("temporary")
+def test_groups_that_do_not_fit_are_an_error(graph: og.Graph) -> None:
+    text = "match { $a: Person; $b: Person; $c: Person } return { $a, $b, $c, count(*) as n }"
+
+    with pytest.raises(QueryMemoryError):
+        graph.query(f"query q() {{ {text} }}", engine="local", memory_bytes=5_000_000)
+
+
+def test_more_matches_than_are_counted_are_an_error(graph: og.Graph) -> None:
+    # Twelve times 59 people: more than 2^63.
+    names = "; ".join(f"$v{number}: Person" for number in range(12))
+    text = f"query q() {{ match {{ {names} }} return {{ count(*) as n }} }}"
+
+    for engine in ("memory", "local"):
+        with pytest.raises(LimitError, match="more matches than a 64-bit number"):
+            graph.query(text, engine=engine)
+
+
+@pytest.mark.parametrize(
+    "memory_bytes, engine", [(None, "memory"), (2**20, "memory"), (1_000, "local"), (4_000, "local")]
+)
+def test_auto_is_local_where_the_adjacency_does_not_fit(graph: og.Graph, memory_bytes: int | None, engine: str) -> None:
+    text = "query q() { match { $a: Person; $a knows $b } return { count(*) as n } }"
+
+    explained = graph.explain(text, memory_bytes=memory_bytes)
+
+    assert explained.choice.engine.value == engine
+    assert "of adjacency" in explained.choice.reason
+    assert f"engine {engine}: " in explained.text
+
+
+def test_an_engine_that_there_is_not_is_refused(graph: og.Graph) -> None:
+    with pytest.raises(BadArgumentError, match="auto, memory, local"):
+        graph.query("query q() { match { $a: Person } return { $a.age } }", engine="disk")

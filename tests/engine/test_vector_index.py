@@ -1,0 +1,330 @@
+"""A declared vector index: what it finds is re-ranked exactly, and it is never short of rows."""
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from omnigraph.engine.search import recall
+from omnigraph.engine.tables import column_residency
+from omnigraph.faults import ArmedFaults
+from omnigraph.options import Options, UpkeepOptions
+from omnigraph.runtime import Runtime
+from worlds import runtime
+
+SIZE, ROWS = 16, 3_000
+KINDS = ("ivf_flat", "ivf_pq", "ivf_rq", "hnsw")
+METRICS = ("cosine", "l2", "dot")
+SCHEMA = """
+node Doc {{
+  key: String @key  share: F64  cluster: I32  vec: Vector({size})? @metric("{metric}") @index(kind="{kind}", recall=0.9)
+}}
+node Tag {{ name: String @key }}
+edge Has: Doc -> Tag
+"""
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few thousand short vectors are too many to be read at once, here, and are measured with few queries."""
+    monkeypatch.setattr(column_residency, "_LIGHT_BYTES", 1)
+    monkeypatch.setattr(recall, "DEPTHS", {16: 12, 128: 8, 1_024: 4})
+
+
+class World:
+    """A graph of documents, and the same vectors in memory."""
+
+    def __init__(self, root: Path, kind: str = "ivf_flat", metric: str = "cosine") -> None:
+        options = Options(upkeep=UpkeepOptions(index_rows=100))
+        schema = SCHEMA.format(size=SIZE, kind=kind, metric=metric)
+        self.graph = og.create_graph(str(root), schema, runtime=runtime(options=options))
+        self.metric = metric
+        self.random = np.random.default_rng(7)
+        self.centres = self.random.standard_normal((40, SIZE))
+        self.vectors: dict[str, np.ndarray | None] = {}
+        self.shares: dict[str, float] = {}
+        self.clusters: dict[str, int] = {}
+
+    def draw(self, count: int) -> np.ndarray:
+        chosen = self.random.integers(0, len(self.centres), count)
+        return (self.centres[chosen] + 0.5 * self.random.standard_normal((count, SIZE))).astype(np.float32)
+
+    def add(self, first: int, count: int) -> None:
+        """Write documents: some without a vector, some with zeros, some alike."""
+        vectors: list[Any] = list(self.draw(count))
+        for number in range(0, count, 50):
+            vectors[number] = None
+        for number in range(1, count, 50):
+            vectors[number] = np.zeros(SIZE, np.float32)
+        for number in range(2, count - 3, 50):
+            vectors[number + 1] = vectors[number + 2] = vectors[number]
+        keys = [f"d{first + number:05}" for number in range(count)]
+        shares = self.random.random(count)
+        clusters = self.random.integers(0, 5, count)
+        self.vectors |= dict(zip(keys, vectors, strict=True))
+        self.shares |= dict(zip(keys, shares.tolist(), strict=True))
+        self.clusters |= dict(zip(keys, clusters.tolist(), strict=True))
+        listed = [None if vector is None else vector.tolist() for vector in vectors]
+        table = pa.table(
+            {
+                "key": keys,
+                "share": shares,
+                "cluster": pa.array(clusters, pa.int32()),
+                "vec": pa.array(listed, pa.list_(pa.float32(), SIZE)),
+            }
+        )
+        self.graph.load(nodes={"Doc": table}, mode="merge")
+
+    def delete(self, keys: list[str]) -> None:
+        for key in keys:
+            del self.vectors[key]
+        self.graph.mutate("query q($keys: [String]) { delete Doc where key in $keys }", params={"keys": keys})
+
+    def rank(self, query: np.ndarray, share: float = 1.0) -> list[tuple[float, str]]:
+        """The true order of all documents below a share."""
+        ranked = []
+        for key, vector in self.vectors.items():
+            if vector is not None and self.shares[key] < share:
+                ranked.append((self.measure(vector.astype(np.float64), query), key))
+        return sorted(ranked)
+
+    def measure(self, vector: np.ndarray, query: np.ndarray) -> float:
+        if self.metric == "l2":
+            return float(np.linalg.norm(vector - query))
+        if self.metric == "dot":
+            return -float(vector @ query)
+        norms = np.linalg.norm(vector) * np.linalg.norm(query)
+        return float(1 - vector @ query / norms) if norms else 1.0
+
+    def ask(
+        self, query: np.ndarray, share: float = 1.0, top: int = 10, *, exact: bool = False, **where: Any
+    ) -> tuple[list[tuple[float, str]], tuple[str, ...]]:
+        rank = f"nearest($d.vec, $v{', exact=true' if exact else ''})"
+        text = f"""query q($v: Vector({SIZE})) {{
+          match {{ $d: Doc  $d.share < {share:.6f} }}
+          return {{ $d.key as key, {rank} as distance }} order {{ {rank} }} limit {top} }}"""
+        result = self.graph.query(text, params={"v": query.tolist()}, **where)
+        return [(row["distance"], row["key"]) for row in result.rows()], result.notes
+
+    def find_recall(self, share: float, questions: int = 15, top: int = 10, **where: Any) -> tuple[float, set[str]]:
+        """The mean recall over some questions; no answer is short, wrong or out of order."""
+        found: list[float] = []
+        notes: set[str] = set()
+        for query in self.draw(questions).astype(np.float64):
+            answer, said = self.ask(query, share, top, **where)
+            true = self.rank(query, share)
+            assert len(answer) == min(top, len(true))
+            distances = {key: distance for distance, key in true}
+            assert all(distance == pytest.approx(distances[key], abs=1e-9) for distance, key in answer)
+            assert answer == sorted(answer)
+            # Ties are equally right.
+            last = true[len(answer) - 1][0] if answer else 0.0
+            found.append(sum(distance <= last + 1e-12 for distance, _ in answer) / len(answer) if answer else 1.0)
+            notes |= set(said)
+        return float(np.mean(found)), notes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_kind_finds_what_it_declares_at_every_share_of_rows(tmp_path: Path, kind: str, metric: str) -> None:
+    world = World(tmp_path / "g", kind, metric)
+    world.add(0, ROWS)
+    world.graph.optimize()
+
+    said = set()
+    for share in (1.0, 0.99, 0.5, 0.1, 0.01, 0.001, 0.00001):
+        found, notes = world.find_recall(share, questions=8)
+        assert found >= 0.9, (share, found)
+        said |= {note.split(":")[0] for note in notes}
+    assert "nearest of Doc.vec is approximate" in said
+    assert "nearest of Doc.vec is exact" in said
+
+
+def test_without_an_index_and_when_asked_the_search_is_exact(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    query = world.draw(1)[0].astype(np.float64)
+    before, notes = world.ask(query)
+    assert notes == ("nearest of Doc.vec is exact",)
+    world.graph.optimize()
+
+    exact, notes = world.ask(query, exact=True)
+
+    assert [key for _, key in before] == [key for _, key in exact] == [key for _, key in world.rank(query)[:10]]
+    assert notes == ()
+
+
+def test_a_half_covered_index_misses_no_new_changed_or_deleted_row(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    world.add(ROWS, 500)
+    world.add(100, 300)
+    world.delete([f"d{number:05}" for number in range(500, 700)])
+
+    for share in (1.0, 0.3, 0.02):
+        found, _ = world.find_recall(share)
+        assert found >= 0.9
+    assert any("approximate" in note for note in world.find_recall(1.0)[1])
+    # The nearest row of a new vector is the new row itself.
+    key = f"d{ROWS + 5:05}"
+    vector = world.vectors[key]
+    assert vector is not None
+    assert world.ask(vector.astype(np.float64), top=1)[0][0][1] == key
+
+
+def test_branches_and_old_commits_are_searched_by_their_own_rows(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    old = dict(world.vectors)
+    first = world.graph.snapshot().commit.id
+    world.graph.branches.create("side")
+    world.add(0, 800)
+    world.graph.optimize()
+    new = dict(world.vectors)
+
+    assert world.find_recall(1.0)[0] >= 0.9
+    shares = dict(world.shares)
+    world.vectors = old
+    states: list[dict[str, Any]] = [{"branch": "side"}, {"snapshot": first}]
+    for where in states:
+        # Shares were drawn anew; without them as a filter, only the vectors matter.
+        world.shares = dict.fromkeys(old, 0.0)
+        found, _ = world.find_recall(1.0, **where)
+        assert found >= 0.9
+    world.vectors, world.shares = new, shares
+
+
+def test_rows_that_hops_restrict_are_ranked_among_themselves(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.load(nodes={"Tag": pa.table({"name": ["few", "many"]})}, mode="merge")
+    keys = sorted(world.vectors)
+    few, many = keys[7::300], keys[::2]
+    edges = pa.table({"src": few + many, "dst": ["few"] * len(few) + ["many"] * len(many)})
+    world.graph.load(edges={"Has": edges}, mode="append")
+    world.graph.optimize()
+
+    for name, members in (("few", few), ("many", many)):
+        query = world.draw(1)[0].astype(np.float64)
+        text = f"""query q($v: Vector({SIZE})) {{
+          match {{ $d: Doc  $t: Tag {{ name: "{name}" }}  $d has $t }}
+          return {{ $d.key as key }} order {{ nearest($d.vec, $v) }} limit 10 }}"""
+        found = [row["key"] for row in world.graph.query(text, params={"v": query.tolist()}).rows()]
+        true = [key for _, key in world.rank(query) if key in set(members)]
+        assert len(found) == min(10, len(true))
+        assert len(set(found) & set(true[:10])) >= 8
+
+
+def test_another_metric_or_kind_replaces_the_index_and_never_answers_by_the_old_one(tmp_path: Path) -> None:
+    world = World(tmp_path / "g", metric="cosine")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    world.graph.apply_schema(SCHEMA.format(size=SIZE, kind="ivf_rq", metric="l2"))
+    world.metric = "l2"
+
+    found, notes = world.find_recall(1.0)
+    assert (found, notes) == (1.0, {"nearest of Doc.vec is exact"})
+    world.graph.optimize()
+
+    found, notes = world.find_recall(1.0)
+    assert found >= 0.9
+    assert any("approximate" in note for note in notes)
+    kinds = [report.kind for report in world.graph.indexes() if report.column == "vec"]
+    assert kinds == ["IVF_RQ"]
+
+
+def test_a_reader_without_a_measured_recall_is_exact_and_measures_it(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    stored = list((tmp_path / "g" / "_derived").glob("recall-*"))
+    assert len(stored) == 1
+    stored[0].write_bytes(b"damaged")
+    world.graph = og.open_graph(str(tmp_path / "g"), runtime=runtime(options=Options()))
+
+    found, notes = world.find_recall(1.0, questions=1)
+    assert (found, notes) == (1.0, {"nearest of Doc.vec is exact"})
+    world.graph._session.reads.wait_for_workers()
+
+    assert any("approximate" in note for note in world.find_recall(1.0, questions=1)[1])
+
+
+def test_a_build_that_fails_changes_no_answer(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    query = world.draw(1)[0].astype(np.float64)
+    before = world.ask(query)
+    faulty = Runtime(
+        options=Options(upkeep=UpkeepOptions(index_rows=100)), faults=ArmedFaults("upkeep.indexed", "error")
+    )
+
+    result = og.open_graph(str(tmp_path / "g"), runtime=faulty).optimize()
+
+    assert result.has_failed
+    assert world.ask(query) == before
+    assert [report.state.value for report in world.graph.indexes() if report.column == "vec"] == ["missing"]
+
+
+def test_searches_during_maintenance_and_writes_are_of_one_state(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    failures: list[BaseException] = []
+    is_over = threading.Event()
+
+    def maintain() -> None:
+        try:
+            while not is_over.is_set():
+                world.graph.optimize()
+                world.graph.cleanup(keep=1, grace=timedelta(minutes=5), confirm=True)
+        except BaseException as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    thread = threading.Thread(target=maintain)
+    thread.start()
+    try:
+        for number in range(6):
+            world.add(ROWS + 50 * number, 50)
+            # Read from the newest state, which only this thread changes.
+            assert world.find_recall(1.0, questions=2)[0] >= 0.8
+    finally:
+        is_over.set()
+        thread.join()
+    assert not failures
+
+
+def test_the_recall_of_an_index_is_measured_on_request(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+
+    (report,) = [report for report in world.graph.indexes(recall=True) if report.column == "vec"]
+
+    assert report.recall is not None
+    assert list(report.recall) == ["1", "0.1", "0.01", "0.001"]
+    assert all(share >= 0.85 for share in report.recall.values())
+    assert all(other.recall is None for other in world.graph.indexes())
+
+
+def test_explain_tells_how_a_vector_is_searched(tmp_path: Path) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    order = "order { nearest($d.vec, $v) } limit 3"
+    text = f"query q($v: Vector({SIZE})) {{ match {{ $d: Doc }} return {{ $d.key }} {order} }}"
+    params = {"v": world.draw(1)[0].tolist()}
+
+    planned = world.graph.explain(text, params=params)
+    analyzed = world.graph.explain(text, params=params, analyze=True)
+    forced = world.graph.explain(text.replace("$v) }", "$v, exact=true) }"), params=params)
+
+    assert "nearest of Doc.vec: by its ivf_flat index where that is cheaper, recall at least 0.9" in planned.text
+    assert "nearest of Doc.vec is approximate: expected recall" in analyzed.text
+    assert forced.to_json()["searches"] == ["nearest of Doc.vec: exact, as asked"]
