@@ -19,8 +19,6 @@ Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
 # Arrow's offsets of texts have 32 bits.
 MAX_COLUMN_BYTES = (1 << 31) - 1
 _MAX_BYTES_PER_CHARACTER = 4
-# Beyond the end of every text; Arrow's kernels take positions of 64 bits, and the sum of two may exceed them.
-_MAX_POSITION = 2**40
 
 
 def apply_text_function(function: ScalarFunction, text: pa.Array, *arguments: Argument) -> pa.Array:
@@ -82,7 +80,8 @@ def _measure_replaced_rows(*operands: Operand) -> int:
     size = max(len(operand) for operand in operands if not isinstance(operand, pa.Scalar))
     columns = ([each.as_py()] * size if isinstance(each, pa.Scalar) else each.to_pylist() for each in operands)
     rows = (row for row in zip(*columns, strict=True) if None not in row)
-    return sum(len(text) + text.count(part) * len(by) for text, part, by in rows) * _MAX_BYTES_PER_CHARACTER
+    characters = sum(len(text) + text.count(part) * len(by) for text, part, by in rows)
+    return int(characters) * _MAX_BYTES_PER_CHARACTER
 
 
 def _measure_joined(size: int, lists: Operand, separator: Operand) -> int:
@@ -129,10 +128,11 @@ def _substring(text: pa.Array, start: int, length: int | None = None) -> pa.Arra
 
 def _clip_range(start: int, length: int | None) -> tuple[int, int | None]:
     """Return the range from `start`; what lies before the text is cut off, a negative length is none."""
-    begin = min(max(start, 0), _MAX_POSITION)
+    # Arrow counts with 64 bits; no text is longer than a column.
+    begin = min(max(start, 0), MAX_COLUMN_BYTES)
     if length is None:
         return begin, None
-    return begin, min(max(start + max(length, 0), 0), _MAX_POSITION)
+    return begin, min(max(start + max(length, 0), 0), MAX_COLUMN_BYTES)
 
 
 def _substring_in_text(text: str, start: int, length: int | None = None) -> str:
