@@ -38,12 +38,10 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
         for number in range(PEOPLE)
     ]
     edges = [(number, (number * step + step) % PEOPLE) for number in range(PEOPLE) for step in (1, 3, 3, 7)]
-    records: list[dict[str, object]] = [
-        *({"type": "Person", "data": person} for person in people),
-        *({"type": "City", "data": {"name": name}} for name in ("bern", "oslo")),
-        *({"edge": "Knows", "from": f"p{a:02}", "to": f"p{b:02}", "data": {"since": a}} for a, b in edges),
-        *({"edge": "Lives", "from": f"p{n:02}", "to": ("bern", "oslo")[n % 2]} for n in range(0, PEOPLE, 2)),
-    ]
+    records: list[dict[str, object]] = [{"type": "Person", "data": person} for person in people]
+    records += [{"type": "City", "data": {"name": name}} for name in ("bern", "oslo")]
+    records += [{"edge": "Knows", "from": f"p{a:02}", "to": f"p{b:02}", "data": {"since": a}} for a, b in edges]
+    records += [{"edge": "Lives", "from": f"p{n:02}", "to": ("bern", "oslo")[n % 2]} for n in range(0, PEOPLE, 2)]
     made.load(records, mode="append")
     # Deleted rows leave holes in the positions that DuckDB hands back.
     made.mutate('query q() { delete Person where name = "p05" }')

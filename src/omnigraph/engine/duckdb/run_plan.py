@@ -87,7 +87,7 @@ class LocalEngine:
         """Lower the steps of a plan; None if not even the first one has a relational form."""
         if not plan.steps:
             return None
-        host = _Host(self.context)
+        host = _LocalHost(self.context)
         relation, bound = host.bind_start(query, start)
         is_set = not plan.has_multiplicity and _is_set(query)
         lowered = lower_steps(
@@ -318,7 +318,7 @@ def _to_bindings(batch: pa.RecordBatch, lowered: LoweredPattern) -> Bindings:
     return Bindings(columns, batch.num_rows, multiplicity)
 
 
-class _Host:
+class _LocalHost:
     """What the lowering has to know of the tables, and the rows that our own engine finds for it."""
 
     with_rows = True
