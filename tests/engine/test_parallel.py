@@ -8,7 +8,15 @@ import pytest
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine import parallel
-from omnigraph.engine.parallel import count_threads, map_parts, run_threads, sort_integers, split_by_weight, split_rows
+from omnigraph.engine.parallel import (
+    count_threads,
+    find_nth_values,
+    map_parts,
+    run_threads,
+    sort_integers,
+    split_by_weight,
+    split_rows,
+)
 from omnigraph.engine.query_budget import Budget, QueryCancelledError
 
 
@@ -103,3 +111,20 @@ def test_slices_have_about_the_same_weight() -> None:
 def test_the_cores_are_taken_unless_a_number_is_set() -> None:
     assert count_threads(3) == 3
     assert count_threads(None) >= 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("kind", ["random", "few", "descending", "periodic"])
+def test_values_at_places_are_those_of_the_sorted_order(kind: str, threads: int) -> None:
+    random = np.random.default_rng(7)
+    values = {
+        "random": random.integers(-(2**62), 2**62, 2_000),
+        "few": random.integers(0, 3, 2_000),
+        "descending": np.arange(2_000)[::-1].copy(),
+        "periodic": np.arange(2_000) % 8,
+    }[kind]
+    ordered = np.sort(values).tolist()
+
+    with patch.multiple(parallel, MIN_PARALLEL_ROWS=1, MAX_CHUNK_ROWS=300, _SELECTION_SAMPLES=250, _SAMPLE_MARGIN=3):
+        for low, high in ((0, 0), (0, 1_999), (1_000, 1_019), (1_999, 1_999), (17, 1_500)):
+            assert find_nth_values(values, low, high, budget(threads)) == (ordered[low], ordered[high])

@@ -24,6 +24,10 @@ MIN_PARALLEL_ROWS = 1 << 18
 MAX_CHUNK_ROWS = 1 << 18
 # Values sampled for each part to choose ranges of about equal size.
 _SAMPLES_PER_PART = 256
+# Values sampled to select those at some places, and the places of the sample to both sides that are allowed for: four
+# standard deviations of the middle one, and some more.
+_SELECTION_SAMPLES = 4_096
+_SAMPLE_MARGIN = 160
 
 
 def count_threads(threads: int | None) -> int:
@@ -116,6 +120,33 @@ def sort_integers(values: NDArray[np.int64], threads: int) -> NDArray[np.int64]:
 
     ranges = list(zip([None, *pivots], [*pivots, None], strict=True))
     return np.concatenate(run_threads(sort_range, ranges, threads))
+
+
+def find_nth_values(values: NDArray[np.int64], low: int, high: int, budget: Budget) -> tuple[int, int]:
+    """Return the values at two places, `low` up to `high`, of the ascending order, without sorting.
+
+    A sample of many values gives a range around both places, and only the values inside are partitioned.
+    """
+    before, inside = 0, values
+    if len(values) >= MIN_PARALLEL_ROWS:
+        sample = np.sort(values[:: max(1, len(values) // _SELECTION_SAMPLES)])
+        share = len(sample) / len(values)
+        at = int(low * share) - _SAMPLE_MARGIN, int(high * share) + _SAMPLE_MARGIN
+        floor = sample[0] if at[0] < 0 else sample[at[0]]
+        ceiling = sample[-1] if at[1] >= len(sample) else sample[at[1]]
+
+        def cut(part: slice) -> tuple[int, NDArray[np.int64]]:
+            chunk = values[part]
+            is_before = chunk < floor
+            return int(np.count_nonzero(is_before)), chunk[~is_before & (chunk <= ceiling)]
+
+        parts = map_parts(cut, split_chunks(len(values), budget), budget)
+        before, inside = sum(count for count, _ in parts), np.concatenate([chunk for _, chunk in parts])
+        if not before <= low <= high < before + len(inside):
+            # The sample was off, which values with a pattern can cause.
+            before, inside = 0, values
+    ordered = np.partition(inside, (low - before, high - before))
+    return int(ordered[low - before]), int(ordered[high - before])
 
 
 def split_by_weight(ends: NDArray[np.int64], weight: int) -> list[slice]:

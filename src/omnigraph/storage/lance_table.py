@@ -109,7 +109,7 @@ class LanceTable:
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of matching rows; without a filter this needs no request."""
         dataset = self.handles.open(self.path, self.version)
-        with self.guard_read(where):
+        with self.guard_read(where, reads_files=where is not None):
             return int(dataset.count_rows(filter=where))
 
     def count_values(self, column: str, fragments: Sequence[int]) -> int:
@@ -343,7 +343,8 @@ class LanceTable:
     def measure_index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Return all indexes of this version by name, each with the number of fragments it covers."""
         dataset = self.handles.open(self.path, self.version)
-        with self.guard_read():
+        is_known = self.handles.read_facts(self.path, self.version).indexes is not None
+        with self.guard_read(reads_files=not is_known):
             indexes = self.handles.list_indexes(self.path, self.version)
         fragments = frozenset(dataset.fragment_ids()) if indexes else frozenset()
         coverages = []
@@ -358,9 +359,12 @@ class LanceTable:
         return tuple(coverages)
 
     @contextmanager
-    def guard_read(self, where: str | None = None, *, with_indexes: bool = False) -> Iterator[None]:
+    def guard_read(
+        self, where: str | None = None, *, with_indexes: bool = False, reads_files: bool = True
+    ) -> Iterator[None]:
         """Verify files before a read, count its requests, and translate its errors."""
-        self.handles.store.wait_for_uploads(self.path)
+        if reads_files:
+            self.handles.store.wait_for_uploads(self.path)
         # A scan with a filter may read index files.
         has_indexes = with_indexes or where is not None
         verify(self, VerifyLevel.ROWS | VerifyLevel.INDEXES if has_indexes else VerifyLevel.ROWS)

@@ -8,7 +8,7 @@ from omnigraph.engine.kernels import argsort_stable
 from omnigraph.engine.operators.filter import to_mask
 from omnigraph.engine.output.distinct import group_rows
 from omnigraph.engine.output.projection import Frame, FrameValues, Rows
-from omnigraph.engine.output.sort import SortKey, sort_rows
+from omnigraph.engine.output.sort import SortKey, sort_page, sort_rows
 from omnigraph.engine.predicate_eval import evaluate_over
 from omnigraph.query.logical_plan import ReadQuery
 
@@ -27,7 +27,7 @@ def select_page(frame: Frame, query: ReadQuery, keys: Sequence[SortKey], first: 
     The rows of several groups stay in the order of the keys.
     """
     if not query.per:
-        return sort_rows(frame, keys, last)[first:last]
+        return sort_page(frame, keys, first, last)
     rows = sort_rows(frame, keys, None)
     row_groups = group_rows(frame, query.per).row_groups[rows]
     # A stable sort by group keeps the order of the keys within each.
