@@ -1,14 +1,16 @@
-"""Compare search over documents with vectors to LanceDB: same data, same run, in turns.
+"""Compare search over documents with vectors to LanceDB and bare Lance: same data, same run, in turns.
 
 Prints medians in milliseconds of wall time and CPU time (on a busy machine, trust the latter), ratios, and for
-`nearest` the share of the ten true neighbours that were returned. Ours is exact and needs no index; LanceDB is queried
-without an index, and with an approximate one at two settings. `--rows N` and `--rounds N` make the run shorter,
+`nearest` the share of the ten true neighbours that were returned. Ours is measured exact, without an index, and with a
+declared IVF_FLAT index of recall 0.98; LanceDB without an index and with an approximate one at two settings; bare Lance
+over the table and index of ours. `--rows N` and `--rounds N` make the run shorter, `--full` has a million rows,
 `--hnsw` adds a graph index, which takes minutes to build.
 """
 
 import argparse
 import gc
 import importlib.util
+import resource
 import statistics
 import tempfile
 import time
@@ -23,7 +25,8 @@ from numpy.typing import NDArray
 import omnigraph as og
 
 SIZE, CLUSTERS, WORDS, LETTERS = 384, 500, 40_000, "etaoinshrdlucmfwypvbgkjqxz"
-SCHEMA = f"node Doc {{ key: String @key  text: String @index  vec: Vector({SIZE}) @index  bucket: I32 }}"
+SCHEMA = "node Doc { key: String @key  text: String @index  vec: Vector(%d) %s  bucket: I32 }"
+INDEX = '@index(kind="ivf_flat", recall=0.98)'
 TOP = 10
 FILTERED = 5
 """The share of rows that pass the filter, in percent."""
@@ -38,7 +41,8 @@ QUERIES = {
     "hybrid": (ALL, f"rrf({NEAREST}, {BM25})"),
 }
 """The pattern and the sort key of each query, by name."""
-OURS = "omnigraph"
+OURS, INDEXED, BARE = "omnigraph", "omnigraph IVF", "bare Lance"
+PROBES = 20
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,21 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class Ours:
-    """This engine, through its public API."""
+    """This engine, through its public API; exact, or with a declared vector index."""
 
-    def __init__(self, root: Path, data: Documents) -> None:
-        self.graph = og.create_graph(str(root / "omni"), SCHEMA)
-        self.graph.load(nodes={"Doc": data.table}, mode="append")
+    def __init__(self, root: Path, data: Documents, *, indexed: bool = False) -> None:
+        path = str(root / ("indexed" if indexed else "omni"))
+        started = time.perf_counter()
+        og.create_graph(path, SCHEMA % (SIZE, INDEX if indexed else "@index")).load(
+            nodes={"Doc": data.table}, mode="append"
+        )
+        loaded = time.perf_counter()
+        if indexed:
+            og.open_graph(path).optimize()
+            print(f"omnigraph: indexed and measured in {time.perf_counter() - loaded:.1f} s")
+        print(f"omnigraph: loaded in {loaded - started:.1f} s")
+        # Opened again, so that nothing is in memory.
+        self.graph = og.open_graph(path)
 
     def search(self, name: str, vector: list[float], text: str) -> list[str]:
         """Return the keys of the best rows."""
@@ -103,6 +117,25 @@ class Ours:
         declared = ", ".join(f"${key}: {PARAMS[key]}" for key in params)
         query = f"query q({declared}) {{ match {{ {matched} }} return {{ $d.key }} order {{ {rank} }} limit {TOP} }}"
         return [row["d.key"] for row in self.graph.query(query, params=params).rows()]
+
+
+class BareLance:
+    """Lance over the table of the indexed graph, by the same index."""
+
+    def __init__(self, graph: og.Graph) -> None:
+        import lance
+
+        pin = graph.snapshot().pin("node:Doc")
+        self.dataset = lance.dataset(f"{graph.uri}/{pin.path}", version=pin.version)
+
+    def search(self, name: str, vector: NDArray[np.float32], text: str) -> list[str]:
+        """Return the keys of the nearest rows."""
+        del text
+        where = f"bucket < {FILTERED}" if name.endswith("%") else None
+        nearest = {"column": "vec", "q": vector, "k": TOP, "metric": "cosine", "minimum_nprobes": PROBES}
+        found = self.dataset.to_table(columns=["key", "_distance"], nearest=nearest, filter=where, prefilter=True)
+        keys: list[str] = found["key"].to_pylist()
+        return keys
 
 
 class Peer:
@@ -168,11 +201,12 @@ class Measurement:
     recall: list[float] = field(default_factory=list)
 
 
-def measure(name: str, data: Documents, ours: Ours, others: dict[str, Peer]) -> dict[str, Measurement]:
+def measure(name: str, data: Documents, ours: Ours, others: dict[str, Any]) -> dict[str, Measurement]:
     """Run one query with every vector and text on each engine, in turns."""
     is_nearest = name.startswith("nearest")
     # Full-text search is the same at all settings, so one of them is enough.
-    peers = others if is_nearest else dict(list(others.items())[-1:])
+    databases = {key: peer for key, peer in others.items() if isinstance(peer, Peer)}
+    peers = others if is_nearest else dict(list(databases.items())[-1:])
     results = {key: Measurement() for key in (OURS, *peers)}
     # Computed before the rounds, so that no brute-force search runs between two measurements.
     numbers = range(len(data.query_texts) if is_nearest else 0)
@@ -182,14 +216,16 @@ def measure(name: str, data: Documents, ours: Ours, others: dict[str, Peer]) -> 
         values = vector.tolist()
         for key, measurement in results.items():
             wall, cpu = time.perf_counter(), time.process_time()
-            keys = ours.search(name, values, text) if key == OURS else peers[key].search(name, vector, text)
+            engine = ours if key == OURS else peers[key]
+            keys = engine.search(name, values if isinstance(engine, Ours) else vector, text)
             wall_ms, cpu_ms = (time.perf_counter() - wall) * 1e3, (time.process_time() - cpu) * 1e3
             if number:  # the first query fills caches
                 measurement.wall.append(wall_ms)
                 measurement.cpu.append(cpu_ms)
                 measurement.recall.append(len(true & set(keys)) / TOP)
-            elif key == OURS:
-                print(f"{name}: first query {wall_ms:,.0f} ms")
+            elif key in (OURS, INDEXED):
+                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+                print(f"{name}: first query of {key} {wall_ms:,.0f} ms; peak memory so far {peak:,} MB")
     return results
 
 
@@ -204,6 +240,9 @@ def report(name: str, results: dict[str, Measurement]) -> None:
                 f"  ours/theirs {statistics.median(ours.wall) / wall:.2f} (cpu {statistics.median(ours.cpu) / cpu:.2f})"
             )
         recall = f"  recall {statistics.mean(measurement.recall):.3f}" if name.startswith("nearest") else ""
+        if key == INDEXED and BARE in results:
+            bare = statistics.median(results[BARE].wall)
+            ratios += f"  of bare Lance {wall / bare:.2f} (cpu {cpu / statistics.median(results[BARE].cpu):.2f})"
         times = f"p50 {wall:7.2f} ms  min {min(measurement.wall):7.2f}  cpu {cpu:7.2f}"
         print(f"  {name:14} {key:12} {times}{recall}{ratios}")
 
@@ -214,13 +253,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--hnsw", action="store_true")
+    parser.add_argument("--full", action="store_true")
     arguments = parser.parse_args()
-    data = build_documents(arguments.rows, arguments.rounds + 1)
+    data = build_documents(1_000_000 if arguments.full else arguments.rows, arguments.rounds + 1)
     with tempfile.TemporaryDirectory() as directory:
-        started = time.perf_counter()
         ours = Ours(Path(directory), data)
-        print(f"omnigraph: loaded in {time.perf_counter() - started:.1f} s")
-        others = build_peers(Path(directory), data, hnsw=arguments.hnsw)
+        indexed = Ours(Path(directory), data, indexed=True)
+        peers = build_peers(Path(directory), data, hnsw=arguments.hnsw)
+        others = {INDEXED: indexed, BARE: BareLance(indexed.graph), **peers}
         gc.disable()
         for name in QUERIES:
             report(name, measure(name, data, ours, others))

@@ -5,8 +5,7 @@ They have no tokens, policies or log, which omnigraph has. All are asked for one
 by a load generator of our own that takes some 0.03 ms for a request: a client library would be what is measured. Where
 the cores are shared with other work, compare CPU times and the lines of one run.
 
-`--workers` are numbers of worker processes of omnigraph, `--seconds` the time of each measurement, `--quick` one
-second.
+`--seconds` is the time of each measurement, `--quick` makes it one second, `--no-peers` leaves the peers out.
 """
 
 import argparse
@@ -21,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +41,7 @@ SETTINGS = """[server]
 bind = "127.0.0.1:0"
 tokens = "tokens.toml"
 policies = "policies"
-{workers}
+
 [graphs.bench]
 uri = "graph"
 queries = "queries"
@@ -98,14 +97,10 @@ class Target:
     requests: tuple[bytes, ...]
 
     def read_cpu(self) -> float:
-        """Return the CPU seconds of the server and its workers so far."""
-        pids = [self.process, *map(int, Path(f"/proc/{self.process}/task/{self.process}/children").read_text().split())]
-        ticks = 0
-        for pid in pids:
-            # The name of the program, in parentheses, may have spaces. User and system time are 12th and 13th then.
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        """Return the CPU seconds of the server so far."""
+        # The name of the program, in parentheses, may have spaces. User and system time are 12th and 13th after it.
+        fields = Path(f"/proc/{self.process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ def measure(target: Target, connections: int, seconds: float) -> Load:
     plugs = [socket.create_connection(("127.0.0.1", target.port), timeout=30) for _ in range(connections)]
     for plug in plugs:
         plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        selector.register(plug, selectors.EVENT_READ)
+        selector.register(plug, selectors.EVENT_READ, plug)
     began_at: dict[socket.socket, float] = {}
     choose = random.Random(7).choice  # noqa: S311 - the same keys in each run
     for plug in plugs:
@@ -146,13 +141,12 @@ def measure(target: Target, connections: int, seconds: float) -> Load:
     now = started
     while now < end:
         for key, _ in selector.select():
-            plug = key.fileobj
-            assert isinstance(plug, socket.socket)  # noqa: S101 - only sockets are registered
-            receive_answer(plug)
+            answered: socket.socket = key.data
+            receive_answer(answered)
             now = time.perf_counter()
-            latencies.append(now - began_at[plug])
-            began_at[plug] = now
-            plug.sendall(choose(target.requests))
+            latencies.append(now - began_at[answered])
+            began_at[answered] = now
+            answered.sendall(choose(target.requests))
     load = Load(
         len(latencies),
         now - started,
@@ -219,10 +213,10 @@ def write_data(home: Path) -> None:
 
 
 @contextmanager
-def serve(name: str, home: Path, workers: int) -> Iterator[Target]:
-    """Run omnigraph with a number of workers."""
+def serve(home: Path) -> Iterator[Target]:
+    """Run omnigraph."""
     config = home / "omnigraph.toml"
-    config.write_text(SETTINGS.format(workers=f"workers = {workers}\n" if workers > 1 else ""), encoding="utf-8")
+    config.write_text(SETTINGS, encoding="utf-8")
     log = home / "server.log"
     with log.open("w", encoding="utf-8") as errors:
         popen = subprocess.Popen(
@@ -234,7 +228,7 @@ def serve(name: str, home: Path, workers: int) -> Iterator[Target]:
             time.sleep(0.05)
         line = next(line for line in text.splitlines() if '"serving"' in line)
         port = int(json.loads(line)["address"].rpartition(":")[2])
-        yield Target(name, port, popen.pid, build_requests("/graphs/bench/queries/person"))
+        yield Target("omnigraph", port, popen.pid, build_requests("/graphs/bench/queries/person"))
     finally:
         popen.terminate()
         popen.wait()
@@ -268,27 +262,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--workers", type=int, nargs="*", default=[1])
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
     seconds = QUICK_SECONDS if options.quick else options.seconds
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as directory:
         home = Path(directory)
         write_data(home)
-        servers: list[tuple[str, Callable[[], Iterator[Target]]]] = []
-        for workers in options.workers:
-            name = f"omnigraph, {workers} worker{'s' if workers > 1 else ''}"
-            servers.append((name, lambda name=name, workers=workers: serve(name, home, workers)))  # type: ignore[misc]
+        servers = [serve(home)]
         if not options.no_peers:
             has_ladybug = importlib.util.find_spec("ladybug") is not None
-            names = [name for name in PEERS if has_ladybug or "Ladybug" not in name]
-            servers += [(name, lambda name=name: serve_peer(name, home)) for name in names]  # type: ignore[misc]
-        for name, start in servers:
-            with start() as target:
+            servers += [serve_peer(name, home) for name in PEERS if has_ladybug or "Ladybug" not in name]
+        for server in servers:
+            with server as target:
                 measure(target, 8, WARM_SECONDS)
                 for connections in CONNECTIONS:
                     load = measure(target, connections, seconds)
-                    print(f"{name:22} {connections:3} connections  {load.describe()}", flush=True)
+                    print(f"{target.name:22} {connections:3} connections  {load.describe()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ FILES = {
     "cities.jsonl": '{"type":"City","data":{"name":"Rome"}}\n{"type":"City","data":{"name":"Oslo"}}\n',
     "bad.jsonl": '{"type":"Person","data":{"name":1}}\n{"type":"Persn","data":{}}\n',
     "dangling.jsonl": '{"edge":"Knows","from":"Ada","to":"Nobody"}\n',
+    "pets.csv": "id;Name;born\n1;Rex;2020-01-31\n2;Mia;\n",
     "queries.gq": """query first() { match { $p: Person } return { $p.name } order { $p.name asc } limit 1 }
 query count() { match { $p: Person } return { count($p) as n } }
 query grow($n: String, $by: I64) { update Person set { age: $by } where name = $n }

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.bulk.load_errors import LoadError
     from omnigraph.engine.constraints.violations import ConstraintError
     from omnigraph.engine.decoding.record_error import RecordError
+    from omnigraph.engine.importing.infer_schema import InferredSchema
     from omnigraph.engine.query_budget import QueryCancelledError, QueryMemoryError, QueryTimeoutError
     from omnigraph.engine.result import Result
     from omnigraph.graph.graph import Graph
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.entity_history import EntityHistory, EntityVersion
     from omnigraph.ops.export import Exported, ExportFormat, ExportTargetError
     from omnigraph.ops.history import CommitPage
-    from omnigraph.ops.import_files import FileOptions, InferredSchema, RecordStream, infer_schema, read_files
+    from omnigraph.ops.import_files import FileOptions, RecordStream, infer_schema, read_files
     from omnigraph.ops.load_call import LoadResult
     from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult
     from omnigraph.ops.mutate import MutationResult
@@ -225,7 +226,8 @@ _EXPORTS_BY_MODULE = {
     "ops.entity_history": ("EntityHistory", "EntityVersion"),
     "ops.export": ("ExportFormat", "ExportTargetError", "Exported"),
     "ops.history": ("CommitPage",),
-    "ops.import_files": ("FileOptions", "InferredSchema", "RecordStream", "infer_schema", "read_files"),
+    "engine.importing.infer_schema": ("InferredSchema",),
+    "ops.import_files": ("FileOptions", "RecordStream", "infer_schema", "read_files"),
     "ops.load_call": ("LoadResult",),
     "ops.merge_result": ("MergeConflictsError", "MergeOutcome", "MergeResult"),
     "ops.mutate": ("MutationResult",),

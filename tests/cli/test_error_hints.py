@@ -31,9 +31,6 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     "arguments, option",
     [
         (["load", "people.omni", "people.jsonl"], "`--data people.jsonl`, or rows of one type as `--node TYPE="),
-        (["load", "people.omni", "--mode", "append", "people.jsonl"], "`--data people.jsonl`"),
-        (["load", "people.omni", "--mode", "append", "p.jsonl.gz"], "`--data p.jsonl.gz`"),
-        (["load", "people.omni", "--mode", "append", "p.CSV"], "`--node TYPE=p.CSV` or `--edge TYPE=p.CSV`"),
         (["init", "new.omni", "people.pg"], "`--schema people.pg`"),
         (["schema", "apply", "people.pg", "people.omni"], "`--schema people.pg`"),
         (["query", "people.omni", "people.gq"], "`--query people.gq`"),

@@ -10,10 +10,11 @@ import pytest
 import omnigraph as og
 from load_calls import edge, loaded, node
 from mutating import run
-from omnigraph.options import Options
+from omnigraph.options import Maintenance, Options, UpkeepOptions
 from omnigraph.runtime import Runtime
 from omnigraph.telemetry import RequestCounts
 from s3_server import fresh_uri, s3_server
+from upkeep_calls import settled
 from worlds import CALM
 
 SCHEMA = """
@@ -197,3 +198,20 @@ def test_a_refused_write_costs_no_put(tmp_path: Path) -> None:
             run(graph, 'insert Knows { from: "a", to: "zed" }')
 
     assert measured(graph, refused).count(operation="put") == 0
+
+
+def test_a_cold_write_costs_the_tail_and_not_the_history(tmp_path: Path) -> None:
+    """Writers keep the tail short, so that the first write of a process reads few files after any number of commits."""
+    upkeep = UpkeepOptions(merged_fragments=2, tail_fragments=4)
+    kept = replace(CALM, maintenance=Maintenance.AUTO, upkeep=upkeep)
+    graph = new_graph(str(tmp_path / "g"), kept)
+    counts = []
+    for more in (20, 60):
+        for _ in range(more):
+            run(graph, f'insert P {{ name: "{name()}" }}')
+        settled(graph)
+        cold = og.open_graph(graph.uri, runtime=Runtime(options=CALM))
+        counts.append(measured(cold, lambda graph: run(graph, f'insert P {{ name: "{name()}" }}')).count())
+
+    # Two reads for each of at most five small files, and what a warm write costs.
+    assert max(counts) <= 2 * 5 + 12, counts

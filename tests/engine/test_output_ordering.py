@@ -313,3 +313,18 @@ def test_the_first_of_thousands_are_those_of_a_whole_sort(way: str, least: int) 
 
     assert ids(some, f"order {{ $p.i{way} }} limit 2") == whole[:8]
     assert ids(some, f"order {{ $p.i{way} }} limit 5 offset 1498") == whole[4 * 1498 : 4 * 1503]
+
+
+@pytest.mark.parametrize("way", ["", " desc"])
+def test_a_page_across_two_values_is_not_cut_by_the_next_key(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort, "_MAX_EXTRA_ROWS", -1_000)
+    monkeypatch.setattr(sort, "_LARGE_TOP_DIVISOR", 1_000)
+    chance = random.Random(3)
+    records = [{"@id": f"{n:04}", "i": chance.choice((None, -5, 0, 7)), "k": chance.choice("abc")} for n in range(40)]
+    some = World(CATALOG, {"P": records})
+
+    whole = ids(some, f"order {{ $p.i{way}, $p.k desc }}")
+
+    for offset in range(0, 40, 3):
+        page = ids(some, f"order {{ $p.i{way}, $p.k desc }} limit 6 offset {offset}")
+        assert page == whole[4 * offset : 4 * (offset + 6)]

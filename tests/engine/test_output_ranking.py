@@ -102,3 +102,28 @@ def test_a_fused_score_as_a_column_is_of_all_candidates_not_of_the_rows_that_com
 def test_a_rank_over_nothing_has_no_rows(graph: og.Graph) -> None:
     assert asked(graph, "$d: Doc $d.rank > 99", "$d.name", f"order {{ {NEAR} }} limit 3") == []
     assert asked(graph, "$d: Doc", "$d.name", f"order {{ {NEAR} }} limit 0") == []
+
+
+def test_more_than_two_lists_are_fused_by_their_weights(graph: og.Graph) -> None:
+    words, other = 'bm25($d.body, "graph")', 'bm25($d.body, "engine")'
+    fused = f"rrf({NEAR}, {words}, {other}, k=1, weights=[1, 0.5, 10])"
+    found = dict(asked(graph, "$d: Doc", f"$d.name, {fused} as score", f"order {{ {fused} }} limit 9"))
+    ranked = {
+        1.0: [name for (name,) in asked(graph, "$d: Doc", "$d.name", f"order {{ {NEAR} }} limit 9")],
+        0.5: [name for (name,) in asked(graph, "$d: Doc", "$d.name", f"order {{ {words} }} limit 9")],
+        10.0: [name for (name,) in asked(graph, "$d: Doc", "$d.name", f"order {{ {other} }} limit 9")],
+    }
+    expected = {
+        name: sum(weight / (2 + order.index(name)) for weight, order in ranked.items() if name in order)
+        for name in DOCS
+    }
+
+    assert found == pytest.approx(expected)
+    assert next(iter(found)) == "b"
+
+
+def test_without_weights_all_lists_count_alike(graph: og.Graph) -> None:
+    words = 'bm25($d.body, "graph")'
+    plain = asked(graph, "$d: Doc", "$d.name", f"order {{ rrf({NEAR}, {words}, {words}, 60) }} limit 9")
+
+    assert plain == asked(graph, "$d: Doc", "$d.name", f"order {{ rrf({NEAR}, {words}, weights=[1, 2]) }} limit 9")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.errors import BadArgumentError
 from worlds import FAST, runtime
@@ -92,7 +93,12 @@ def test_a_recent_read_asks_the_store_for_no_head(
     probes: list[int] = []
     log = reader._session.log
     probe = type(log).final_head
-    monkeypatch.setattr(type(log), "final_head", lambda self: (probes.append(1), probe(self))[1])
+
+    def count_probe(self: ManifestLog) -> Head:
+        probes.append(1)
+        return probe(self)
+
+    monkeypatch.setattr(type(log), "final_head", count_probe)
 
     count(reader, max_staleness=60)
     assert len(probes) == 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from types import FrameType
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -39,11 +39,28 @@ from omnigraph.errors import FileUnreadableError
 from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from omnigraph.graph.graph import Graph
     from omnigraph.ops.load import LoadResult, Progress
 
 FAIL = "fail"
 PUBLISHING = "publish"
 _NON_DATA_SUFFIXES = {".pg": "a schema", ".gq": "a file of queries"}
+_NOTHING_NAMED = "name what to load: files, --data FILE, --node TYPE=PATH or --edge TYPE=PATH"
+# Options whose values a load takes as they are.
+_PASSED_ON = (
+    "if_exists",
+    "actor",
+    "message",
+    "idempotency_key",
+    "max_errors",
+    "dry_run",
+    "engine",
+    "master",
+    "seconds",
+    "memory_bytes",
+)
 _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 
 
@@ -96,26 +113,13 @@ def command(  # noqa: PLR0913 - one argument per option
     data: tuple[str, ...],
     nodes: tuple[str, ...],
     edges: tuple[str, ...],
-    columns: tuple[str, ...],
-    mapping: str | None,
-    ignore: tuple[str, ...],
     branch: str,
     source: str | None,
-    if_exists: bool,
     on_error: str,
-    max_errors: int | None,
-    dry_run: bool,
-    engine: str,
-    master: str | None,
-    actor: str,
-    message: str | None,
-    idempotency_key: str | None,
     assume_yes: bool,
-    seconds: float | None,
-    memory_bytes: int | None,
     quiet: bool,
     as_json: bool,
-    **values: object,
+    **values: Any,  # noqa: ANN401 - one for each of the other options
 ) -> int:
     """Load files into a graph in one commit.
 
@@ -132,16 +136,11 @@ def command(  # noqa: PLR0913 - one argument per option
     if uri is not None and is_graph_named(store) and is_table_file(uri):
         files = (uri, *files)
         uri = None
-    _refuse_if(
-        not (data or nodes or edges or files),
-        "name what to load: files, --data FILE, --node TYPE=PATH or --edge TYPE=PATH",
-    )
-    _refuse_if(max_errors is not None and on_error == FAIL, "--max-errors needs --on-error DIR")
-    _refuse_if(if_exists and source is None, "--if-exists needs --from BRANCH; without --from the branch must exist")
-    _refuse_if(master is not None and engine == "local", "--master is for Spark: leave out --engine local")
+    _refuse_if(not (data or nodes or edges or files), _NOTHING_NAMED)
+    _check_combinations(values, on_error, source)
     target = resolve_graph_uri(uri, store)
     # Others may share a remote graph.
-    if mode == "overwrite" and not (assume_yes or dry_run):
+    if mode == "overwrite" and not (assume_yes or values["dry_run"]):
         confirm_on_remote(
             target,
             action=f"overwriting tables of {target}",
@@ -149,55 +148,65 @@ def command(  # noqa: PLR0913 - one argument per option
             otherwise="nothing was loaded",
             is_stdin_taken=STDIN in data,
         )
-    typed_nodes = parse_typed_paths("--node", nodes)
-    typed_edges = parse_typed_paths("--edge", edges)
+    typed = {"nodes": parse_typed_paths("--node", nodes), "edges": parse_typed_paths("--edge", edges)}
     with show_progress(f"omnigraph load → {reveal(target)} ({find_location_kind(target)})", is_quiet=quiet) as line:
         reporter = _LoadProgress(line)
         with reporter.handle_interrupts():
             graph = open_selected_graph(uri, store)
-            sources = _resolve_sources(data)
-            maps = _parse_columns(columns)
-            # Files that the engine reads by itself stay files: it reads them faster, and on Spark too.
-            if files or mapping or ignore or has_file_options(values):
-                streams = omnigraph.read_files(
-                    files,
-                    graph.accepted_schema(branch=source or branch).source,
-                    mapping=None if mapping is None else read_source(mapping).text,
-                    mapping_base=PurePath(mapping or ".").parent,
-                    nodes=typed_nodes,
-                    edges=typed_edges,
-                    columns=maps,
-                    ignore=ignore,
-                    options=build_file_options(values),
-                )
-                sources = [*(sources or ()), *cast("list[BinaryIO]", streams)] or None
-                typed_nodes, typed_edges, maps = {}, {}, {}
             result = graph.load(
-                sources,
+                **_open_inputs(graph, source or branch, files, data, typed, values),
                 mode=mode,
-                nodes=typed_nodes,
-                edges=typed_edges,
-                map=maps,
                 branch=branch,
                 from_=source,
-                if_exists=if_exists,
-                actor=actor,
-                message=message,
-                idempotency_key=idempotency_key,
                 on_error=None if on_error == FAIL else on_error,
-                max_errors=max_errors,
-                dry_run=dry_run,
-                engine=engine,
-                master=master,
                 progress=reporter,
-                seconds=seconds,
-                memory_bytes=memory_bytes,
+                **{name: values[name] for name in _PASSED_ON},
             )
     if as_json:
         print_json(result.to_json())
     else:
         print_text(_format_result(result))
     return 0
+
+
+def _check_combinations(values: "Mapping[str, Any]", on_error: str, source: str | None) -> None:
+    """Refuse options that make no sense together."""
+    _refuse_if(values["max_errors"] is not None and on_error == FAIL, "--max-errors needs --on-error DIR")
+    needs_source = "--if-exists needs --from BRANCH; without --from the branch must exist"
+    _refuse_if(values["if_exists"] and source is None, needs_source)
+    is_spark = values["master"] is not None
+    _refuse_if(is_spark and values["engine"] == "local", "--master is for Spark: leave out --engine local")
+
+
+def _open_inputs(
+    graph: "Graph",
+    branch: str,
+    files: Sequence[str],
+    data: Sequence[str],
+    typed: "Mapping[str, dict[str, list[str]]]",
+    values: "Mapping[str, Any]",
+) -> dict[str, Any]:
+    """Return the arguments of a load that name its input.
+
+    Files that the engine reads by itself stay files: it reads them faster, and on Spark too. Any option about how they
+    are written makes them streams of graph JSONL.
+    """
+    sources = _resolve_sources(data)
+    columns = _parse_columns(values["columns"])
+    mapping: str | None = values["mapping"]
+    if not (files or mapping or values["ignore"] or has_file_options(values)):
+        return {"data": sources, **typed, "map": columns}
+    streams = omnigraph.read_files(
+        files,
+        graph.accepted_schema(branch=branch).source,
+        mapping=None if mapping is None else read_source(mapping).text,
+        mapping_base=PurePath(mapping or ".").parent,
+        columns=columns,
+        ignore=values["ignore"],
+        options=build_file_options(values),
+        **typed,
+    )
+    return {"data": [*(sources or ()), *streams]}
 
 
 class _LoadProgress:

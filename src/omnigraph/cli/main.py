@@ -99,7 +99,7 @@ cli = LazyGroup(
             "omnigraph.cli.history:command", "Show every version of one node or edge, newest first."
         ),
         "indexes": LazyCommand("omnigraph.cli.indexes:command", "Show the indexes of a graph and their coverage."),
-        "init": LazyCommand("omnigraph.cli.init:command", "Create a new, empty graph."),
+        "init": LazyCommand("omnigraph.cli.init:command", "Create a new graph: empty, with a schema, or from files."),
         "lint": LazyCommand("omnigraph.cli.lint:command", "Check schema and query files."),
         "load": LazyCommand("omnigraph.cli.load:command", "Load files into a graph in one commit."),
         "mcp": LazyCommand("omnigraph.cli.mcp:command", "Serve a graph to an agent over MCP on stdin and stdout."),
@@ -117,7 +117,7 @@ cli = LazyGroup(
         "revert": LazyCommand(
             "omnigraph.cli.undo:revert", "Undo the changes of COMMIT, in a new commit; later changes stay."
         ),
-        "schema": LazyCommand("omnigraph.cli.groups:schema", "Plan, apply and show schemas."),
+        "schema": LazyCommand("omnigraph.cli.groups:schema", "Infer, plan, apply and show schemas."),
         "serve": LazyCommand("omnigraph.cli.serve:command", "Serve graphs over HTTP."),
         "snapshot": LazyCommand("omnigraph.cli.snapshot:command", "Show the tables of a graph and their versions."),
         "spark": LazyCommand("omnigraph.cli.groups:spark", "Query a graph with Spark."),

@@ -44,7 +44,6 @@ from omnigraph.engine.physical_plan import (
     PhysicalPlan,
     Product,
     Scan,
-    SemiJoin,
     Step,
 )
 from omnigraph.engine.pipeline import Pipeline
@@ -414,14 +413,16 @@ class _Executor:
             self.solved_sides[step.number] = matches
         return matches
 
-    def _test(self, step: SemiJoin, bindings: Bindings) -> NDArray[np.bool_]:
-        return self._blocks.test(step, bindings, self.run_steps)
-
     def _get_candidates(self, node: Node, *, has_multiplicity: bool) -> Candidates:
         candidates = self._candidates.get(id(node))
         if candidates is None:
+            # No inner function: its annotations would be evaluated in every run.
             candidates = Candidates(
-                node, self.context, self._test, has_multiplicity=has_multiplicity, chunk_rows=self.chunk_rows
+                node,
+                self.context,
+                lambda step, bindings: self._blocks.test(step, bindings, self.run_steps),
+                has_multiplicity=has_multiplicity,
+                chunk_rows=self.chunk_rows,
             )
             self._candidates[id(node)] = candidates
         return candidates

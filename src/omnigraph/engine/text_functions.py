@@ -80,7 +80,8 @@ def _measure_replaced_rows(*operands: Operand) -> int:
     size = max(len(operand) for operand in operands if not isinstance(operand, pa.Scalar))
     columns = ([each.as_py()] * size if isinstance(each, pa.Scalar) else each.to_pylist() for each in operands)
     rows = (row for row in zip(*columns, strict=True) if None not in row)
-    return sum(len(text) + text.count(part) * len(by) for text, part, by in rows) * _MAX_BYTES_PER_CHARACTER
+    characters = sum(len(text) + text.count(part) * len(by) for text, part, by in rows)
+    return int(characters) * _MAX_BYTES_PER_CHARACTER
 
 
 def _measure_joined(size: int, lists: Operand, separator: Operand) -> int:

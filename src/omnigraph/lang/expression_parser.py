@@ -3,12 +3,13 @@
 Loosest first: `or`, `and`, `not`, comparisons, `+ -`, `* / %`, the sign, `[index]` and `.field`.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, describe_token, parse_property_name
-from omnigraph.lang.foreign_words import CASE_FORM, refuse_foreign_clause
+from omnigraph.lang.foreign_words import ARROW_HINT, CALL_HINTS, CASE_FORM, refuse_foreign_clause
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
 from omnigraph.lang.literals import BoolLiteral, Name
@@ -204,7 +205,10 @@ class ExpressionParser:
             meant = _guess_operator(token.text) if self.is_condition else None
         if meant is None:
             return None
-        cursor.report(token.span, f"unknown operator `{token.text}`", f"write `{meant}`")
+        hint = f"write `{meant}`"
+        if token.text.lower() in ("like", "ilike"):
+            hint += ", `starts_with` or `matches(text, expression)`; `lower(text)` for any case"
+        cursor.report(token.span, f"unknown operator `{token.text}`", hint)
         cursor.advance()
         return _OPERATORS[meant], token.span
 
@@ -315,6 +319,8 @@ class ExpressionParser:
 
 
 def _check_condition(cursor: Cursor, condition: Expr) -> Expr:
+    if isinstance(condition, Variable) and _is_hop_around(cursor, condition):
+        cursor.refuse(condition.span, f"unexpected `${abbreviate(condition.name)}`", ARROW_HINT)
     if isinstance(condition, PropertyRef | Variable | BareName | Field):
         # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
         text = abbreviate(cursor.source.slice(condition.span))
@@ -327,8 +333,25 @@ def _check_condition(cursor: Cursor, condition: Expr) -> Expr:
     if is_value or (isinstance(condition, Block) and condition.kind is not BlockKind.EXISTS):
         text = abbreviate(cursor.source.slice(condition.span))
         message = f"expected a comparison after `{text}`"
-        cursor.refuse(condition.span.after, message, "a predicate compares, as in `$p.age > 3`")
+        is_arrow = isinstance(condition, Arithmetic) and cursor.peek().text in ("->", "-", "--")
+        hint = ARROW_HINT if is_arrow else "a predicate compares, as in `$p.age > 3`"
+        cursor.refuse(condition.span.after, message, hint)
     return condition
+
+
+def _is_hop_around(cursor: Cursor, variable: Variable) -> bool:
+    """Return whether a lone variable is an end of a hop in parentheses, `($p) knows ($q)`, or after an arrow."""
+    is_word_next = cursor.peek().kind is TokenKind.IDENT and not cursor.peek().starts_line
+    if cursor.source.slice(variable.span).startswith("("):
+        return is_word_next
+    start = variable.span.start
+    return _ARROW_BEFORE.search(cursor.source.text, max(start - _MAX_ARROW, 0), start) is not None
+
+
+_ARROW_BEFORE = re.compile(r"<\s*-\s*\w+\s*\Z")
+# An arrow that far before a variable is not searched for.
+_MAX_ARROW = 80
+_POWER_HINT = "a power is written `pow(base, exponent)`"
 
 
 def _is_at_braces(cursor: Cursor) -> bool:
@@ -354,9 +377,8 @@ def _peek_arithmetic(cursor: Cursor) -> tuple[ArithmeticOp, int] | None:
     """Return the arithmetic operator at the cursor and its level; `^` of other languages is reported as one."""
     token = cursor.peek()
     if token.text == "^":
-        hint = "a power is written `pow(base, exponent)`"
         if not cursor.is_explained:
-            cursor.report(token.span, "unknown operator `^`", hint)
+            cursor.report(token.span, "unknown operator `^`", _POWER_HINT)
         return ArithmeticOp.MULTIPLY, 1
     return _ARITHMETIC.get(token.text)
 
@@ -402,6 +424,13 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
         cursor.refuse(
             token.span, f"unexpected `{token.text}`", f"no `{closed}` is open here, or something is missing before it"
         )
+    if token.text == "*" and cursor.source.slice(cursor.previous) == "*":
+        cursor.fail("an expression", _POWER_HINT)
+    if token.text == ":":
+        is_cast = cursor.peek(1).text == ":" or cursor.source.slice(cursor.previous) == ":"
+        cursor.fail(
+            "an expression", CALL_HINTS["cast"] if is_cast else "a type stands in a clause of its own: `$p: Person`"
+        )
     if token.text == "*":
         cursor.fail(
             "an expression", "`*` stands in `count(*)` and `$p.*`, all properties of `$p`; a whole node is `$p`"
@@ -413,7 +442,10 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
     if cursor.is_followed_by(".") and cursor.is_glued(1):
         return recover_property_ref(cursor)
     if token.text in RESERVED_WORDS:
-        cursor.fail("an expression", f"`{token.text}` is a reserved word")
+        hint = f"`{token.text}` is a reserved word"
+        if token.text in ("and", "or"):
+            hint = f"`{token.text}` stands between two conditions; clauses need none between them"
+        cursor.fail("an expression", hint)
     if token.text.lower() == "case" and not cursor.peek(1).starts_line:
         is_named = cursor.peek(1).kind is TokenKind.IDENT and cursor.peek(2).text.lower() == "when"
         if is_named or cursor.peek(1).kind is TokenKind.VARIABLE or cursor.is_followed_by("when", "WHEN"):
@@ -464,8 +496,13 @@ def _is_word_operator(token: Token) -> bool:
 
 
 def _build_operator_hint(word: str, left: str) -> str:
-    if word.lower() == "between":
-        return f"write `{left} >= … and {left} <= …`"
+    hints = {
+        "between": f"write `{left} >= … and {left} <= …`",
+        "starts": f"write `{left} starts_with …`",
+        "ends": f"write `ends_with({left}, …)`",
+    }
+    if word.lower() in hints:
+        return hints[word.lower()]
     return "the operators are = != < <= > >= contains starts_with in, and `is null`"
 
 
@@ -530,6 +567,8 @@ def _parse_assignment(parser: ExpressionParser) -> Assignment:
     if not cursor.accept(":"):
         token = cursor.peek()
         hint = f"a value is given with `:`, as in `{abbreviate(name.text)}: …`"
+        if token.text in ("<", ">", "<=", ">=", "!=", "<>"):
+            hint = f"braces have `{abbreviate(name.text)}: value`; any other condition is a clause: `$p.age > 3`"
         if token.text in ("=", "==", ":="):
             cursor.report(token.span, f"expected `:`, found `{token.text}`", hint)
             cursor.advance()

@@ -22,6 +22,10 @@ STATEMENT_HINTS = {
     "upsert": "`insert Person { … }` writes over the row with the same key",
     "optional": OPTIONAL_FORM,
     "where": "a predicate stands in the match block: `match { $p: Person $p.age > 3 }`",
+    "with": "a query starts with `match { … }`; a list is one too: `match { each $x in [1, 2] }`",
+    "set": "properties are set by `match { … } update $p set { name: … }`, or `update Person set { … } where …`",
+    "detach": "a node is deleted with its edges: `delete Person where …`, or `match { … } delete $p`",
+    "let": "an abbreviation stands in the match block: `match { $p: Person let $x = $p.age + 1 }`",
 }
 """Words that start a statement elsewhere, in small letters, and what to write."""
 
@@ -30,6 +34,8 @@ PART_HINTS = {
     "unwind": STATEMENT_HINTS["unwind"],
     "merge": STATEMENT_HINTS["merge"],
     "join": "an edge joins: `match { $p worksAt $c }`",
+    "let": STATEMENT_HINTS["let"],
+    "detach": STATEMENT_HINTS["detach"],
     "set": "properties are set by `match { … } update $p set { name: … }`",
     "create": "rows are written by `match { … } insert Person { … }`",
     "group": "the projections that are no aggregates are the group keys: delete it",
@@ -37,6 +43,25 @@ PART_HINTS = {
     "except": "what the second must not find is a block of the match: `not { … }`",
 }
 """Words that continue a read elsewhere, in small letters, and what to write."""
+
+CALL_HINTS = {
+    "exists": "clauses stand in braces, `exists { $p worksAt $c }`; a value is tested with `$p.age is not null`",
+    "shortestpath": "a path is written `shortest $w = $a knows{1,*} $b`",
+    "allshortestpaths": "paths are written `all_shortest $w = $a knows{1,*} $b`",
+    "over": "a window is written `sum($n) over { per { $c } order { $d } }`",
+    "filter": "the filter of an aggregate stands inside it: `count($p where $p.age > 3)`",
+    "cast": "a value is converted with `to_string(v)`, `to_int(v)`, `to_float(v)`, `to_date(v)` or `to_datetime(v)`",
+    "extract": "a part of a date is written `year($p.born)`, `month($p.born)` or `day($p.born)`",
+}
+"""Functions, in small letters, whose arguments other languages write in their own way, and what to write."""
+
+VALUE_HINTS = {
+    "current_date": "today is written `today()`",
+    "current_timestamp": "this instant is written `now()`",
+}
+"""Names that are values elsewhere, and what to write."""
+
+ARROW_HINT = "a hop is written `$p knows $q`, with the edge's name between the variables and without arrows"
 
 _BLOCK_HINTS = {
     "optional": "write the clauses in braces: `optional { $p worksAt $c }`",

@@ -101,7 +101,7 @@ def parse_traversal(expressions: ExpressionParser, source: Variable) -> Traversa
     shown = abbreviate(cursor.source.slice(edges_start.span.to(edges_end)))
     if is_undirected and not cursor.accept(">"):
         cursor.report_missing("missing `>`", f"an undirected hop is written `<{shown}>`")
-    bounds = _parse_bounds(cursor) if cursor.is_at("{", "*") else None
+    bounds = _parse_bounds(cursor) if cursor.is_at("{", "*", "+") else None
     if cursor.peek().starts_line and cursor.is_followed_by(":", ".", "="):
         hint = f"a traversal is written `${abbreviate(source.name)} {shown} $other`"
         cursor.report_missing("missing the variable that the hop leads to", hint)
@@ -170,8 +170,10 @@ def _parse_edge(cursor: Cursor) -> EdgeName:
 
 def _parse_bounds(cursor: Cursor) -> HopBounds:
     opening = cursor.advance()
-    if opening.text == "*":
-        cursor.refuse(opening.span, "unexpected `*` after an edge", f"{_BOUNDS_HINT}, without an end `{{1,*}}`")
+    if opening.text in ("*", "+"):
+        cursor.refuse(
+            opening.span, f"unexpected `{opening.text}` after an edge", f"{_BOUNDS_HINT}, without an end `{{1,*}}`"
+        )
     try:
         return _parse_bounds_body(cursor, opening)
     except GaveUpError:

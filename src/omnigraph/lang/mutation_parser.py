@@ -41,6 +41,8 @@ def _parse_statement(expressions: ExpressionParser, word: str, *, has_variables:
         if word != "insert":
             hint += f"; a variable comes from a match before it: `match {{ … }} {word} $p …`"
         cursor.fail(f"the type to {word}", hint)
+    if cursor.is_at("{") and word == "delete" and has_variables:
+        cursor.fail("what to delete", "a variable of the match stands without braces: `match { … } delete $p`")
     type_ = parse_type_name(cursor, f"the type to {word}", unknown_code="T10")
     match word:
         case "insert":

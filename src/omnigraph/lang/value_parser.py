@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, parse_property_name
+from omnigraph.lang.foreign_words import CALL_HINTS
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import MAX_LIST_ITEMS, is_at_literal, parse_literal
 from omnigraph.lang.literals import ListLiteral, Name
@@ -240,6 +241,8 @@ def parse_call(parser: Expressions) -> Call:
     arguments: list[Expr] = []
     options: list[tuple[Name, Expr]] = []
     distinct = cursor.accept("distinct") is not None
+    if cursor.is_at("where") and word.text.lower() == "filter":
+        cursor.fail("an expression", CALL_HINTS["filter"])
     with cursor.nest():
         while not cursor.is_at(")"):
             _parse_argument(parser, arguments, options)
@@ -249,7 +252,7 @@ def parse_call(parser: Expressions) -> Call:
                 continue
             if cursor.is_at(")") or _is_at_call_part(cursor):
                 break
-            _report_missing_comma(cursor, opening)
+            _report_missing_comma(cursor, opening, CALL_HINTS.get(word.text.lower()))
         has_arguments = bool(arguments or options)
         where = parser.parse_condition() if has_arguments and cursor.accept("where") else None
         order = parse_order(parser) if has_arguments and cursor.accept("order") else ()
@@ -296,8 +299,10 @@ def _parse_argument(parser: Expressions, arguments: list[Expr], options: list[tu
         arguments.append(parser.parse_value())
 
 
-def _report_missing_comma(cursor: Cursor, opening: Token) -> None:
+def _report_missing_comma(cursor: Cursor, opening: Token, hint: str | None) -> None:
     token = cursor.peek()
+    if hint is not None:
+        cursor.fail("`,` or `)`", hint)
     if token.kind in (TokenKind.SIGN, TokenKind.END) or token.starts_line or token.text in RESERVED_WORDS:
         cursor.fail("`,` or `)`", f"the `(` is in {cursor.format_position(opening.span)}")
     cursor.report_missing("missing `,`", "put a `,` between one argument and the next")

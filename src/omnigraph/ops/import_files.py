@@ -18,7 +18,7 @@ from omnigraph.engine.importing.mapping import (
     parse_mapping,
     select_mappings,
 )
-from omnigraph.engine.importing.source_tables import Dialect, SourceTable, open_tables
+from omnigraph.engine.importing.source_tables import CsvDialect, SourceTable, open_tables
 from omnigraph.errors import BadArgumentError, MissingError
 from omnigraph.lang.source import Source
 from omnigraph.schema.bind import load_schema
@@ -45,9 +45,9 @@ class FileOptions:
     datetime_format: str | None = None
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> CsvDialect:
         """The dialect of CSV files."""
-        return Dialect(delimiter=self.delimiter, encoding=self.encoding, has_header=self.header)
+        return CsvDialect(delimiter=self.delimiter, encoding=self.encoding, has_header=self.header)
 
     @property
     def forms(self) -> ValueForms:
@@ -179,7 +179,7 @@ def list_paths(place: PathLike) -> list[Path]:
     return [match for match in found if match.is_file()]
 
 
-def _find_dialect(path: Path, given: Sequence[SourceMapping], base: Path, options: FileOptions) -> Dialect:
+def _find_dialect(path: Path, given: Sequence[SourceMapping], base: Path, options: FileOptions) -> CsvDialect:
     """Return how a file is written: as its mapping says, else as the options do."""
     probe = SourceTable(path=path, columns=(), read=lambda: iter(()))
     matching = select_mappings(given, probe, base)

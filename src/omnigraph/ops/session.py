@@ -193,7 +193,7 @@ class Session:
             check_text("snapshot", commit_id)
         steps = None if commit_id is None else split_steps(commit_id)
         if steps is not None:
-            return self._step_back(*steps)
+            return _step_back(self, *steps)
         if commit_id is not None and not looks_like_id(commit_id):
             return self._locate_tag(commit_id)
         if commit_id is None and at is None:
@@ -226,21 +226,6 @@ class Session:
         if self.is_read_only:
             raise ReadOnlyError(self.uri)
 
-    def _step_back(self, name: str, count: int) -> tuple[ManifestLog, Snapshot]:
-        """Return the state some first parents before that of a commit, tag or version."""
-        log, snapshot = self.locate_snapshot(commit_id=name)
-        head = log.final_head()
-        commit = step_back(log, head, snapshot.commit, count)
-        if commit is None:
-            raise CommitMissingError(f"{name}~{count}", log.branch, is_snapshot=True)
-        past = read_at_commit(log, head, commit.id)
-        return find_journal(log, head, past), past
-
-    def _find_short_id(self, text: str) -> str | None:
-        if not looks_like_short_id(text):
-            return None
-        return find_short_id(text, [self.log.iter_history(self._read_head(ManifestLog.readable_head))])
-
     def _locate_tag(self, name: str) -> tuple[ManifestLog, Snapshot]:
         """Return the state that a tag names, from the journal of its branch, which may have been deleted.
 
@@ -254,7 +239,7 @@ class Session:
                 snapshot = read_at_version(self.log, head, int(name))
                 _check_origin(self, head, snapshot)
                 return find_journal(self.log, head, snapshot), snapshot
-            commit_id = self._find_short_id(name)
+            commit_id = _find_short_id(self, name)
             if commit_id is None:
                 raise CommitMissingError(name, self.log.branch, is_snapshot=True) from None
             return self.locate_snapshot(commit_id=commit_id)
@@ -287,6 +272,24 @@ class Session:
                 tag.name == branch and is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
             )
             raise BranchMissingError(branch, names, find_closest(branch, names), branch if is_tag else None) from None
+
+
+def _step_back(session: Session, name: str, count: int) -> tuple[ManifestLog, Snapshot]:
+    """Return the state some first parents before that of a commit, tag or version."""
+    log, snapshot = session.locate_snapshot(commit_id=name)
+    head = log.final_head()
+    commit = step_back(log, head, snapshot.commit, count)
+    if commit is None:
+        raise CommitMissingError(f"{name}~{count}", log.branch, is_snapshot=True)
+    past = read_at_commit(log, head, commit.id)
+    return find_journal(log, head, past), past
+
+
+def _find_short_id(session: Session, text: str) -> str | None:
+    """Return the id of the branch's commit that a text is a part of; None if there is none."""
+    if not looks_like_short_id(text):
+        return None
+    return find_short_id(text, [session.log.iter_history(session.log.readable_head())])
 
 
 def with_cancellation(session: Session, check_cancelled: Callable[[], None]) -> Session:

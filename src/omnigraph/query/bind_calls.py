@@ -29,7 +29,7 @@ from omnigraph.query.functions import CallContext, Function, resolve_function
 from omnigraph.query.scope import NameResolver, ReadNameResolver, ValueVariable
 from omnigraph.query.union_types import resolve_types
 from omnigraph.schema.findings import DiagnosticCollector
-from omnigraph.schema.types import Scalar, VectorOf
+from omnigraph.schema.types import ListOf, Scalar, VectorOf
 from omnigraph.schema.values import InvalidValue, from_literal
 
 # The documented default of the query language.
@@ -163,22 +163,46 @@ class CallBinder:
         return False
 
     def _bind_rrf(self, call: ast.Call, function: Function) -> Rrf | None:
-        first = self._bind_fused_rank(call.arguments[0], function)
-        second = self._bind_fused_rank(call.arguments[1], function)
+        nodes = list(call.arguments)
+        options = {option.text: (option, value) for option, value in call.options}
+        # `k` is an option, or the last argument after two ranks or more.
+        k_node: ast.Expr | None = options["k"][1] if "k" in options else None
+        if len(nodes) > 2 and not isinstance(nodes[-1], ast.Call):
+            if k_node is not None:
+                message = "`k` of `rrf` is given twice"
+                self.findings.add_error(function.misused_code, options["k"][0].span, message, f"write {function.usage}")
+                return None
+            k_node = nodes.pop()
+        # All arguments are bound before the first error returns, so that each reports its own.
+        ranks = [self._bind_fused_rank(node, function) for node in nodes]
         k: Input | None = Const(value=DEFAULT_RRF_K, type=Scalar.I64, origin=call.span)
-        # `k` is the third argument or an option; `resolve_function` has rejected both together.
-        k_nodes = [*call.arguments[2:], *(value for _, value in call.options)]
-        if k_nodes:
-            k = self._bind_integer(k_nodes[0], function, "`k`", at_least=1)
-        if first is None or second is None or k is None:
+        if k_node is not None:
+            k = self._bind_integer(k_node, function, "`k`", at_least=1)
+        weights = self._bind_weights(options["weights"][1], function, len(nodes)) if "weights" in options else ()
+        known = [rank for rank in ranks if rank is not None]
+        if len(known) < len(ranks) or k is None or weights is None:
             return None
-        if first.prop.variable != second.prop.variable:
-            message = (
-                f"`rrf` fuses ranks of one variable, not of `${first.prop.variable}` and `${second.prop.variable}`"
-            )
-            self.findings.add_error(function.misused_code, call.span, message)
-            return None
-        return Rrf(first=first, second=second, k=k, origin=call.span)
+        first, second, *others = known
+        for other in known[1:]:
+            if other.prop.variable != first.prop.variable:
+                variables = f"`${first.prop.variable}` and `${other.prop.variable}`"
+                message = f"`rrf` fuses ranks of one variable, not of {variables}"
+                self.findings.add_error(function.misused_code, call.span, message)
+                return None
+        return Rrf(first=first, second=second, others=tuple(others), k=k, weights=weights, origin=call.span)
+
+    def _bind_weights(self, node: ast.Expr, function: Function, count: int) -> tuple[float, ...] | None:
+        """Return a list of one positive number for each rank."""
+        value = from_literal(ListOf(Scalar.F64), node.value) if isinstance(node, ast.LiteralExpr) else None
+        if isinstance(value, tuple | list) and len(value) == count:
+            weights = tuple(weight for weight in value if isinstance(weight, float) and weight > 0)
+            if len(weights) == count:
+                return weights
+        message = (
+            f"`weights` of `rrf` are {count} numbers above 0, one for each rank, not `{clip_text(print_expr(node))}`"
+        )
+        self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
+        return None
 
     def _bind_fused_rank(self, node: ast.Expr, function: Function) -> Nearest | Bm25 | None:
         if isinstance(node, ast.Call) and node.function.text in ("nearest", "bm25"):

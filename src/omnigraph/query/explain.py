@@ -169,9 +169,11 @@ def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
         # Each list is longer than the result, see `logical_plan.RRF_LIMIT_FACTOR`.
         list_size = _format_sum(counts, minimum=RRF_MIN_ROWS, factor=RRF_LIMIT_FACTOR)
         yield f"each list: top {list_size} of the rows that pass all filters and hops"
-        if Bm25 in (type(rank.first), type(rank.second)):
+        if any(isinstance(part, Bm25) for part in rank.ranks):
             yield "rows without a match are not in the list of bm25"
-        yield f"top {best} of both lists; a list without the row adds 0"
+        weighted = " by their weights" if rank.weights else ""
+        lists = "all lists" if rank.others else "both lists"
+        yield f"top {best} of {lists}{weighted}; a list without the row adds 0"
     else:
         yield f"top {best} of the rows that pass all filters and hops"
 

@@ -571,19 +571,33 @@ class Bm25(_ScoreExpr):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rrf(_ScoreExpr, _NonNullExpr):
-    """The reciprocal rank fusion of two ranks of one variable: the sum of 1/(k + rank), from rank 1.
+    """The reciprocal rank fusion of ranks of one variable: the sum of weight/(k + rank), from rank 1.
 
     A list without the row adds 0, so the sum is never null.
     """
 
     first: Nearest | Bm25
     second: Nearest | Bm25
+    others: tuple[Nearest | Bm25, ...] = ()
     k: "Input"
+    weights: tuple[float, ...] = ()
+    """One for each rank; empty: all are 1."""
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(self.first.prop.variable == self.second.prop.variable, "`rrf` fuses ranks of one variable")
+        require(len({rank.prop.variable for rank in self.ranks}) == 1, "`rrf` fuses ranks of one variable")
+        require(len(self.weights) in (0, len(self.ranks)), "`rrf` has one weight for each rank")
         require(is_whole(self.k, at_least=1), "`k` is a whole number of at least 1")
+
+    @property
+    def ranks(self) -> tuple[Nearest | Bm25, ...]:
+        """All ranks, as written."""
+        return (self.first, self.second, *self.others)
+
+    @property
+    def weighted(self) -> tuple[tuple[Nearest | Bm25, float], ...]:
+        """All ranks, each with its weight."""
+        return tuple(zip(self.ranks, self.weights or (1.0,) * len(self.ranks), strict=True))
 
 
 # Values that are known before a row is read.

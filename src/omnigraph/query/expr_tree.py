@@ -93,7 +93,7 @@ def _list_arguments(
         case Distance():
             return (expr.left, expr.right)
         case Rrf():
-            return (expr.first, expr.second, expr.k)
+            return (*expr.ranks, expr.k)
         case Aggregate() | Window():
             return expr.children
         case _:

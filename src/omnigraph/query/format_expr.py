@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import assert_never
 
+from omnigraph.lang.expression_printer import print_float
 from omnigraph.query.expr import (
     Aggregate,
     And,
@@ -101,7 +102,9 @@ def _format_search(expr: Rank | TextMatch | Distance | Snippet) -> str:
         case Snippet():
             return _format_call("snippet", expr.prop, expr.query)
         case Rrf():
-            return _format_call("rrf", expr.first, expr.second, expr.k)
+            call = _format_call("rrf", *expr.ranks, expr.k)
+            weights = f", weights=[{', '.join(map(print_float, expr.weights))}])"
+            return call.removesuffix(")") + weights if expr.weights else call
         case TextMatch():
             edits = () if expr.edits is None else (expr.edits,)
             return _format_call(expr.mode.value, expr.prop, expr.query, *edits)

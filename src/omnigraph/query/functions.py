@@ -128,7 +128,7 @@ def _build_search(name: str, max_args: int, usage: str, code: str) -> Function:
     )
 
 
-def _build_rank(name: str, max_args: int, usage: str, code: str, options: tuple[str, ...] = ()) -> Function:
+def _build_rank(name: str, max_args: int | None, usage: str, code: str, options: tuple[str, ...] = ()) -> Function:
     return Function(
         name=name,
         family=FunctionFamily.RANK,
@@ -182,7 +182,13 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
         ("exact",),
     ),
     _build_rank("bm25", 2, "`bm25($v.property, text)`", "T21"),
-    _build_rank("rrf", 3, "`rrf(rank, rank)` or `rrf(rank, rank, k=60)`", "T21", ("k",)),
+    _build_rank(
+        "rrf",
+        None,
+        "`rrf(rank, rank)`, also with more ranks, `k=60` and `weights=[2, 1]`",
+        "T21",
+        ("k", "weights"),
+    ),
     Function(
         name="snippet",
         family=FunctionFamily.PASSAGE,
@@ -288,10 +294,6 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
             return message, "use a rank function in `return`, or as the first key of `order`"
 
 
-# The options that may also be given as the last positional argument.
-_POSITIONAL_OPTIONS = {"rrf": "k"}
-
-
 def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | None:
     """Return the span, message and help if there are too few or too many arguments, or unknown options; else None."""
     count = len(call.arguments)
@@ -312,7 +314,7 @@ def _find_misuse(call: ast.Call, function: Function) -> tuple[Span, str, str] | 
         if option.text not in function.options:
             options_help = f"its option is {join_words(function.options)}: {help_}" if function.options else help_
             return option.span, f"`{function.name}` has no option `{option.text}`", options_help
-    seen = {_POSITIONAL_OPTIONS[function.name]} if function.name in _POSITIONAL_OPTIONS and count == high else set()
+    seen: set[str] = set()
     for option, _ in call.options:
         if option.text in seen:
             return option.span, f"`{option.text}` of `{function.name}` is given twice", help_

@@ -7,6 +7,7 @@ from typing import Protocol, assert_never
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk
+from omnigraph.lang.foreign_words import VALUE_HINTS
 from omnigraph.lang.source import Span
 from omnigraph.query.bind_records import EDGE_IDS, NODE_IDS, bind_field
 from omnigraph.query.expr import (
@@ -342,6 +343,7 @@ class ReadNameResolver:
         # Unlike a mutation, a read has no current row whose property it could be.
         name = node.name.text
         help_ = f"a column is named with `as {name}`; an alias can be used in `order` only; variables start with `$`"
+        help_ = VALUE_HINTS.get(name.lower(), help_)
         if self.scope.find(name) or name in self.scope.params:
             help_ = f"did you mean `${name}`?"
         self.findings.add_error("T6", node.span, f"`{name}` has no value here", help_)

@@ -63,6 +63,8 @@ _CHUNK_ROWS = 1 << 20
 # Our own indexes find the rows of a filter that leaves at most this number, and one row in this factor of its table.
 _MAX_FOUND_ROWS = 10_000.0
 _MIN_FOUND_FACTOR = 16.0
+# What Lance holds while it reads one stream: about 100 MB for fragments of a million edges, which no limit counts.
+_BYTES_PER_STREAM = 2**28
 # A longer page is sorted by our own sinks, which hold all of its rows anyway.
 _MAX_FIRST_ROWS = 10_000_000
 
@@ -85,7 +87,7 @@ class LocalEngine:
         """Lower the steps of a plan; None if not even the first one has a relational form."""
         if not plan.steps:
             return None
-        host = _Host(self.context)
+        host = _LocalHost(self.context)
         relation, bound = host.bind_start(query, start)
         is_set = not plan.has_multiplicity and _is_set(query)
         lowered = lower_steps(
@@ -179,6 +181,7 @@ class LocalEngine:
             failures.raise_first()
             budget.check()
             if isinstance(error, duckdb.OutOfMemoryException):
+                log.info("DuckDB is out of memory: %s", error)
                 limit = 0 if budget.bytes_left is None else int(budget.memory_bytes)
                 raise QueryMemoryError("the joins of the local engine", limit, limit) from None
             if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException):
@@ -196,6 +199,7 @@ class LocalEngine:
         # The other half is for what is read for it, and for our own sinks.
         memory = None if left is None else max(left // 2, 1)
         threads = count_threads(self.limits.threads)
+        streams = threads if memory is None else max(1, min(threads, memory // _BYTES_PER_STREAM))
         is_profiled = self.context.profile is not None
         with (
             open_connection(
@@ -207,7 +211,7 @@ class LocalEngine:
             ) as connection,
             interrupt_when_over(connection, budget),
         ):
-            text = self._register(connection, prepared, failures, threads)
+            text = self._register(connection, prepared, failures, streams)
             reader = connection.sql(text).to_arrow_reader(_CHUNK_ROWS)
             # The first one has the columns, if there is no row.
             yield pa.RecordBatch.from_pylist([], reader.schema)
@@ -220,7 +224,7 @@ class LocalEngine:
                     self.context.profile.get_step(number).engine = "DuckDB"
 
     def _register(
-        self, connection: duckdb.DuckDBPyConnection, prepared: "PreparedPattern", failures: "_Failures", threads: int
+        self, connection: duckdb.DuckDBPyConnection, prepared: "PreparedPattern", failures: "_Failures", streams: int
     ) -> str:
         """Register the tables of a tree, and return its text."""
         context = self.context
@@ -230,7 +234,7 @@ class LocalEngine:
             tables[id(scan)] = name
             reader = context.get_reader(scan.type)
             source = ScanSource(scan, reader, context.inputs, context.budget, failures.readers)
-            parts = split_scan(source, threads, self.limits.min_stream_rows)
+            parts = split_scan(source, streams, self.limits.min_stream_rows)
             for index, stream in enumerate(parts):
                 connection.register(f"{name}.{index}", stream)
             united = " union all ".join(f"select * from {quote(f'{name}.{index}')}" for index in range(len(parts)))
@@ -314,7 +318,7 @@ def _to_bindings(batch: pa.RecordBatch, lowered: LoweredPattern) -> Bindings:
     return Bindings(columns, batch.num_rows, multiplicity)
 
 
-class _Host:
+class _LocalHost:
     """What the lowering has to know of the tables, and the rows that our own engine finds for it."""
 
     with_rows = True

@@ -31,6 +31,36 @@ class ReadFailures:
             raise self._first
 
 
+class _BatchScanner:
+    """What DuckDB reads a stream with. Not a scanner of pyarrow, whose threads read ahead, also after the request.
+
+    A process that ended meanwhile hung or aborted, because such a thread still called Python.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+        columns: Sequence[str],
+        condition: Any,  # noqa: ANN401 - an expression of pyarrow
+    ) -> None:
+        self._batches = batches
+        self._columns = list(columns)
+        self._condition = condition
+        self.projected_schema = pa.schema([schema.field(name) for name in columns])
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader that evaluates the condition on each batch that is asked for."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self._filter())
+
+    def _filter(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            rows = pa.Table.from_batches([batch])
+            if self._condition is not None:
+                rows = rows.filter(self._condition)
+            yield from rows.select(self._columns).to_batches()
+
+
 class TableStream(pa_dataset.Dataset):  # type: ignore[misc] # pyarrow ships no types
     """Some fragments of a table. Every scan is a new reader: a self join reads a table twice.
 
@@ -55,14 +85,13 @@ class TableStream(pa_dataset.Dataset):  # type: ignore[misc] # pyarrow ships no 
         columns: Sequence[str] | None = None,
         filter: Any = None,  # noqa: ANN401 - an expression of pyarrow
         **_: object,
-    ) -> pa_dataset.Scanner:
+    ) -> "_BatchScanner":
         """Return a scanner of these columns of the rows that pass the filter, which Arrow evaluates exactly."""
         names = self._schema.names if columns is None else list(columns)
         # DuckDB leaves out columns that only the filter reads. Its text has their names: a column too many is harmless.
         condition = "" if filter is None else str(filter)
         read = pa.schema([field for field in self._schema if field.name in names or field.name in condition])
-        reader = pa.RecordBatchReader.from_batches(read, self._iter_batches(read))
-        return pa_dataset.Scanner.from_batches(reader, columns=names, filter=filter)
+        return _BatchScanner(read, self._iter_batches(read), names, filter)
 
     def _iter_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:

@@ -53,7 +53,7 @@ _NUMBER_LISTS = frozenset({ColumnKind.WHOLES, ColumnKind.FLOATS})
 
 
 @dataclass(slots=True)
-class ColumnStatistics:
+class ColumnEvidence:
     """What is known of a column after some of its values."""
 
     name: str

@@ -72,13 +72,8 @@ class _Converter:
     def __init__(self, property_: Property | None, format_: str | None, forms: ValueForms) -> None:
         self._type = None if property_ is None else property_.type
         self._forms = forms
-        self._format = format_ or (
-            forms.date_format
-            if self._type is Scalar.DATE
-            else forms.datetime_format
-            if self._type is Scalar.DATETIME
-            else None
-        )
+        by_type = {Scalar.DATE: forms.date_format, Scalar.DATETIME: forms.datetime_format}
+        self._format = format_ or (by_type.get(self._type) if isinstance(self._type, Scalar) else None)
 
     def convert(self, value: object) -> object:
         """Return the JSON form of a value; its text if it has none."""

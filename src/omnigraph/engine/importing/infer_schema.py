@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from omnigraph.engine.importing.column_types import ColumnKind, ColumnStatistics
+from omnigraph.engine.importing.column_types import ColumnEvidence, ColumnKind
 from omnigraph.engine.importing.csv_dialect import Cell
 from omnigraph.engine.importing.graph_records import format_text
 from omnigraph.engine.importing.mapping import SourceMapping, ValueForms, format_mapping
@@ -42,7 +42,7 @@ class _Draft:
     type: str
     is_edge: bool | None
     """None until it is decided."""
-    columns: list[ColumnStatistics] = field(default_factory=list)
+    columns: list[ColumnEvidence] = field(default_factory=list)
     rows: int = 0
     key: str | None = None
     """The column of the key."""
@@ -100,7 +100,7 @@ def _start_draft(
     given = edges.get(path) or nodes.get(path)
     stem = table.table or PurePath(table.path.name.removesuffix(".gz")).stem
     name = _claim(given or capitalize_name(_clean(stem)), taken)
-    is_edge = True if path in edges else False if path in nodes else None
+    is_edge = path in edges if path in edges or path in nodes else None
     return _Draft(table=table, forms=forms, type=name, is_edge=is_edge)
 
 
@@ -131,7 +131,7 @@ def _strip_id(column: str) -> str:
 
 def _read_columns(draft: _Draft) -> None:
     """Read all rows once: the kinds of the columns, and the values of those that could be a key."""
-    draft.columns = [ColumnStatistics(name) for name in draft.table.columns]
+    draft.columns = [ColumnEvidence(name) for name in draft.table.columns]
     candidates = {column: set[str]() for column in _list_key_candidates(draft)}
     for _, values in draft.table.read():
         draft.rows += 1
@@ -181,7 +181,7 @@ def _list_key_candidates(draft: _Draft) -> Iterator[str]:
 
 
 def _find_ends(draft: _Draft, drafts: Sequence[_Draft]) -> None:
-    """Decide whether a table holds edges: by its foreign keys, or by columns whose names say so."""
+    """Find out whether a table holds edges: by its foreign keys, or by columns whose names say so."""
     if draft.is_edge is False:
         return
     by_name = {column.lower(): column for column in draft.table.columns}
@@ -273,7 +273,8 @@ def _name_property(draft: _Draft, column: str, used: set[str]) -> str:
     is_usual = re.fullmatch(r"[a-z][A-Za-z0-9_]*", column) is not None and len(column) <= _MAX_NAME
     cleaned = column if is_usual else _clean(column)
     # `First Name` is first_name; `FirstName` stays readable as firstName.
-    name = cleaned if is_usual else cleaned.lower() if "_" in cleaned else decapitalize_name(cleaned)
+    name = cleaned.lower() if "_" in cleaned and not is_usual else cleaned
+    name = name if is_usual else decapitalize_name(name)
     if name in _RESERVED:
         name = f"{draft.type[0].lower()}{draft.type[1:]}_{name}"
     free = name
@@ -306,7 +307,7 @@ def _print_type(draft: _Draft, names: Mapping[str, str | None], *, has_enums: bo
     return "\n".join(lines) + "\n"
 
 
-def _print_property(column: ColumnStatistics, name: str, *, is_required: bool, has_enums: bool) -> str:
+def _print_property(column: ColumnEvidence, name: str, *, is_required: bool, has_enums: bool) -> str:
     kind = column.resolved
     values = column.enum_values if has_enums else None
     text = f"enum({', '.join(values)})" if values else kind.value

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnigraph.engine.importing.source_tables import Dialect, SourceTable
+from omnigraph.engine.importing.source_tables import CsvDialect, SourceTable
 from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
@@ -67,7 +67,7 @@ class SourceMapping:
     formats: Mapping[str, str] = field(default_factory=dict)
     """By column, the format of its dates or times, as `strptime` reads it."""
     forms: ValueForms = field(default_factory=ValueForms)
-    dialect: Dialect = field(default_factory=Dialect)
+    dialect: CsvDialect = field(default_factory=CsvDialect)
     skips_rows_without_ends: bool = False
 
     def find_property(self, column: str) -> str | None:
@@ -168,7 +168,7 @@ def _parse_source(entry: Mapping[str, Any], name: str) -> SourceMapping:
         decimal=entry.get("decimal", "."),
         thousands=entry.get("thousands", ""),
     )
-    dialect = Dialect(
+    dialect = CsvDialect(
         delimiter=entry.get("delimiter"),
         encoding=entry.get("encoding", "utf-8"),
         has_header=entry.get("header", True),

@@ -33,7 +33,7 @@ BATCH_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class CsvDialect:
     """How a CSV file is written; None is guessed from its header or its name."""
 
     delimiter: str | None = None
@@ -69,7 +69,7 @@ class SourceTable:
     read: Callable[[], Iterator[Row]]
     is_text: bool = False
     """Whether values are cells of text, whose types are not known."""
-    dialect: Dialect = field(default_factory=Dialect)
+    dialect: CsvDialect = field(default_factory=CsvDialect)
     primary_key: str | None = None
     foreign_keys: tuple[ForeignKey, ...] = ()
 
@@ -87,7 +87,7 @@ def find_table_ending(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def open_tables(path: Path, dialect: Dialect, format_: str | None = None) -> list[SourceTable]:
+def open_tables(path: Path, dialect: CsvDialect, format_: str | None = None) -> list[SourceTable]:
     """Return the tables of a file: one, or those of a database. `format_` is an ending to read it as, such as `.csv`.
 
     Raises:
@@ -112,18 +112,18 @@ def open_tables(path: Path, dialect: Dialect, format_: str | None = None) -> lis
 # --- CSV ---------------------------------------------------------------------------------------------
 
 
-def _complete_dialect(path: Path, ending: str, dialect: Dialect) -> Dialect:
+def _complete_dialect(path: Path, ending: str, dialect: CsvDialect) -> CsvDialect:
     if dialect.delimiter is not None:
         return dialect
     if ending in (".tsv", ".tab"):
-        return Dialect(delimiter="\t", encoding=dialect.encoding, has_header=dialect.has_header)
+        return CsvDialect(delimiter="\t", encoding=dialect.encoding, has_header=dialect.has_header)
     with _open_text(path, dialect) as lines:
         header = next(iter(lines), "")
-    return Dialect(delimiter=guess_delimiter(header), encoding=dialect.encoding, has_header=dialect.has_header)
+    return CsvDialect(delimiter=guess_delimiter(header), encoding=dialect.encoding, has_header=dialect.has_header)
 
 
 @contextmanager
-def _open_text(path: Path, dialect: Dialect) -> Generator[Iterable[str]]:
+def _open_text(path: Path, dialect: CsvDialect) -> Generator[Iterable[str]]:
     """Open a text file line by line; the lines keep their breaks."""
     with translate_file_errors(str(path)), open_input(path) as file:
         # `newline=""` keeps line breaks as they are, which may be part of a cell.
@@ -134,7 +134,7 @@ def _open_text(path: Path, dialect: Dialect) -> Generator[Iterable[str]]:
             raise FileDamagedError(str(path), reason) from error
 
 
-def _open_csv(path: Path, dialect: Dialect) -> SourceTable:
+def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
     delimiter = dialect.delimiter or ","
     with _open_text(path, dialect) as lines:
         first = next(read_records(lines, delimiter, str(path)), None)
@@ -269,6 +269,7 @@ def _open_database(path: Path, reader_type: "type[_SqliteReader | _DuckdbReader]
     tables: list[SourceTable] = []
     for table in reader.list_tables():
         columns, primary_key = reader.describe(table)
+        keys = reader.list_foreign_keys(table)
 
         def read(table: str = table, columns: tuple[str, ...] = columns) -> Iterator[Row]:
             return reader.read_rows(table, columns)
@@ -280,7 +281,8 @@ def _open_database(path: Path, reader_type: "type[_SqliteReader | _DuckdbReader]
                 columns=columns,
                 read=read,
                 primary_key=primary_key,
-                foreign_keys=tuple(reader.list_foreign_keys(table)),
+                # In the order of the columns: the first is where an edge starts.
+                foreign_keys=tuple(key for column in columns for key in keys if key.column == column),
             )
         )
     if not tables:
@@ -321,7 +323,7 @@ class _SqliteReader:
         """Return the foreign keys of a table that are one column each."""
         rows = list(self._query(f"pragma foreign_key_list({_quote(table)})"))
         single = [row for row in rows if sum(other[0] == row[0] for other in rows) == 1]
-        return sorted((ForeignKey(column=row[3], table=row[2]) for row in single), key=lambda key: key.column)
+        return [ForeignKey(column=row[3], table=row[2]) for row in single]
 
     def read_rows(self, table: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a table in the order in which it stores them."""
@@ -359,12 +361,11 @@ class _DuckdbReader:
 
     def list_foreign_keys(self, table: str) -> list[ForeignKey]:
         """Return the foreign keys of a table that are one column each."""
-        found = [
+        return [
             ForeignKey(column=names[0], table=other)
             for names, other in self._list_constraints(table, "FOREIGN KEY")
             if len(names) == 1 and other is not None
         ]
-        return sorted(found, key=lambda key: key.column)
 
     def _list_constraints(self, table: str, kind: str) -> list[tuple[list[str], str | None]]:
         statement = (

@@ -104,7 +104,7 @@ class WalkAccess:
         distinct = np.unique(starts)
         # The first search nearly always finds some in a large graph, so the first block is small.
         begin, count = 0, 1
-        while cut_off.is_open and begin < len(distinct):
+        while begin < len(distinct):
             part = distinct[begin : begin + count]
             run_bfs(
                 lambda _: lists,
@@ -115,6 +115,8 @@ class WalkAccess:
                 inner=graph.inner,
                 cut_off=cut_off,
             )
+            if cut_off.is_found:
+                return
             begin, count = begin + count, count * 8
 
     def enter(self, at: Positions, type_name: str) -> Ints:

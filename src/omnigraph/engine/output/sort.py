@@ -179,6 +179,9 @@ def _select_range(frame: Frame, keys: Sequence[SortKey], first: int, last: int) 
             kept = np.flatnonzero((values >= low) & (values <= high))
             before += int(np.count_nonzero(values < low))
             rows = _take_rows(rows, kept)
+            if low != high:
+                # The next column compares only rows that are equal so far.
+                return rows, before
             columns = [column[kept] for column in columns]
     return rows, before
 

@@ -30,7 +30,7 @@ class ReachText:
     through: str | None
 
 
-class Dialect(Protocol):
+class SqlDialect(Protocol):
     """The words of one engine."""
 
     name: str

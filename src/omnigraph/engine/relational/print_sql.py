@@ -6,7 +6,7 @@ Relations are nested subqueries; one that several others read is a common table 
 
 from dataclasses import dataclass, field
 
-from omnigraph.engine.relational.dialect import Dialect, ReachText
+from omnigraph.engine.relational.dialect import ReachText, SqlDialect
 from omnigraph.engine.relational.tree import (
     AnyOf,
     ColumnTerm,
@@ -45,7 +45,7 @@ _JOIN_WORDS = {
 }
 
 
-def print_query(root: Relation, dialect: Dialect) -> str:
+def print_query(root: Relation, dialect: SqlDialect) -> str:
     """Return a query for the rows of a relation, with its columns in order.
 
     Raises:
@@ -74,7 +74,7 @@ def _count_readers(root: Relation) -> dict[int, int]:
 
 @dataclass(slots=True)
 class _Printer:
-    dialect: Dialect
+    dialect: SqlDialect
     readers: dict[int, int]
     shared: list[tuple[str, str]] = field(default_factory=list)
     # By `id` of a shared relation, the name that it was given.

@@ -243,14 +243,14 @@ def _compute_tf(times: NDArray[np.int32], lengths: NDArray[np.int32], mean_lengt
 def _rank_rrf(
     context: ExecutionContext, rank: Rrf, type_name: str, candidates: Positions, top: int | None
 ) -> tuple[Positions, Floats]:
-    """Return every candidate and its sum of 1/(k + rank) over both lists."""
+    """Return every candidate and its sum of weight/(k + rank) over all lists."""
     k = resolve_k(context.inputs, rank)
     # Each list is longer than the result; a candidate that is in neither of them scores 0.
     length = max(RRF_LIMIT_FACTOR * (top or 0), RRF_MIN_ROWS)
     order = np.argsort(candidates, kind="stable")
     ascending = candidates[order]
     sums = np.zeros(len(candidates), np.float64)
-    for part in (rank.first, rank.second):
+    for part, weight in rank.weighted:
         listed = rank_rows(context, part, type_name, candidates, length).positions
-        sums[order[np.searchsorted(ascending, listed)]] += 1.0 / (k + np.arange(1, len(listed) + 1))
+        sums[order[np.searchsorted(ascending, listed)]] += weight / (k + np.arange(1, len(listed) + 1))
     return candidates, sums

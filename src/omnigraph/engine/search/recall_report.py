@@ -52,7 +52,7 @@ def measure_shares(context: ExecutionContext, type_name: str, declared: Property
             search = VectorSearch(context, rows, column, query.astype(np.float64), declared.metric)
             ranked = rank_by_index(search, settings, candidates, TOP)
             true = nearest[np.isin(nearest, candidates)][:TOP]
-            if ranked is None or not len(true):
+            if ranked is None or ranked.recall is None or not len(true):
                 measured.append(1.0)
                 continue
             best = ranked.positions[np.argsort(ranked.distances, kind="stable")[:TOP]]

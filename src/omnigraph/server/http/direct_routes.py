@@ -41,7 +41,7 @@ class DirectRoutes:
         is_plain = parts[:3] == ["", "graphs", "{graph}"] and len(parts) - len(parameters) == 3
         if others or not is_plain or any(":" in part for part in parameters):
             return
-        for method in route.methods:
+        for method in route.methods or ():
             self._routes[method, parts[3], len(parts)] = (route, tuple(name[1:-1] for name in parameters[1:]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,9 +5,9 @@ A repair is only previewed: it is confirmed where the graph is stored, by an ope
 
 from datetime import timedelta
 from functools import partial
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -52,6 +52,8 @@ router = APIRouter()
 # A hundred years: a `timedelta` can't hold an arbitrary number of seconds.
 _MAX_DURATION_SECONDS = 100 * 365 * 86_400.0
 
+Recall = Annotated[bool, Query(description="Also measure the share of the nearest rows that each vector index finds.")]
+
 
 class _JsonResult(Protocol):
     """The result of an operation."""
@@ -68,7 +70,7 @@ async def indexes(
     branch: BranchName = "main",
     snapshot: CommitId = None,
     at: Instant = None,
-    recall: bool = False,
+    recall: Recall = False,
 ) -> Response:
     """List all declared and existing indexes, with the share of rows that each covers, and on request their recall."""
     service = get_service(request)

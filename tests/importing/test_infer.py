@@ -1,0 +1,368 @@
+"""A schema inferred from files accepts these files, and the graph then holds what they hold."""
+
+import csv
+import gzip
+import json
+import random
+import re
+import sqlite3
+from datetime import UTC, date, datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.ipc as pa_ipc
+import pyarrow.parquet as pa_parquet
+import pytest
+
+import omnigraph as og
+from omnigraph.cli.main import main
+from page_blocks import check_programs
+
+
+def exported(graph: og.Graph) -> list[dict[str, Any]]:
+    out = BytesIO()
+    graph.export(out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def loaded(place: Path, *files: Path, **options: Any) -> og.Graph:
+    """The graph that is inferred from files, and holds them."""
+    inferred = og.infer_schema(files, **options)
+    graph = og.create_graph(str(place / f"g{len(list(place.iterdir()))}.omni"), inferred.source)
+    paths = dict.fromkeys(mapping.file for mapping in inferred.mappings)
+    graph.load(og.read_files(paths, inferred.source, mapping=inferred.mapping), mode="append")  # type: ignore[arg-type]
+    return graph
+
+
+def write_csv(path: Path, header: list[str], rows: list[list[str]], delimiter: str = ",") -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(header)
+        writer.writerows(rows)
+    return path
+
+
+# --- random files ------------------------------------------------------------------------------------------
+
+MAKERS: dict[str, Any] = {
+    "whole": lambda dice: dice.choice([0, -1, 7, 10**17, dice.randint(-999, 999)]),
+    "float": lambda dice: dice.choice([0.5, -1.25, 1e300, dice.random()]),
+    "bool": lambda dice: dice.random() < 0.5,
+    "date": lambda dice: date(2000, 1, 1) + timedelta(days=dice.randint(0, 9_999)),
+    "time": lambda dice: datetime(2000, 1, 1, tzinfo=UTC) + timedelta(seconds=dice.randint(0, 10**8)),
+    "text": lambda dice: dice.choice(["", "x", "a,b", 'say "hi"', "line\nbreak", "007", "+1", "é", "null", "1" * 19]),
+    "list": lambda dice: [dice.choice("abc") for _ in range(dice.randint(0, 3))],
+}
+NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
+NAMES = ["name", "First Name", "id", "from", "_x", "Größe", "order", "a b", "A-B", "x.y", "1st", "to", "src"]
+
+
+def random_columns(dice: random.Random, *, is_csv: bool) -> tuple[list[str], list[list[Any]]]:
+    names = dice.sample(NAMES, dice.randint(2, 5))
+    kinds = [dice.choice([kind for kind in MAKERS if not (is_csv and kind == "list")]) for _ in names]
+    rows = [[None if dice.random() < 0.15 else MAKERS[kind](dice) for kind in kinds] for _ in range(dice.randint(1, 8))]
+    return names, rows
+
+
+def as_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def as_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(as_json(value))
+
+
+def values_of(graph: og.Graph) -> list[list[Any]]:
+    return sorted((list(record["data"].values()) for record in exported(graph)), key=repr)
+
+
+@pytest.mark.parametrize("seed", range(75))
+def test_random_csv_files_load_with_what_was_inferred(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    names, rows = random_columns(dice, is_csv=True)
+    path = write_csv(tmp_path / "Some rows.csv", names, [[as_cell(value) for value in row] for row in rows], ";")
+
+    found = values_of(loaded(tmp_path, path, options=og.FileOptions(delimiter=";")))
+
+    # An empty text without quotes is null, as CSV writes both.
+    expected = [["" if value is None else value for value in row] for row in rows]
+    assert sorted(map(as_cells, found)) == sorted(map(as_cells, expected))
+
+
+def as_cells(row: list[Any]) -> list[str]:
+    """The cells of a row; a number is compared by its value: large ones are exported as text, some are floats."""
+    return [repr(float(cell)) if NUMBER.fullmatch(cell) else cell for cell in map(as_cell, row)]
+
+
+@pytest.mark.parametrize("seed", range(75))
+def test_random_objects_load_with_what_was_inferred(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(1_000 + seed)
+    names, rows = random_columns(dice, is_csv=False)
+    records = [dict(zip(names, map(as_json, row), strict=True)) for row in rows]
+    if seed % 2:
+        path = tmp_path / "Things.json"
+        path.write_text(json.dumps(records), encoding="utf-8")
+    else:
+        path = tmp_path / "Things.jsonl.gz"
+        path.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in records).encode()))
+
+    found = values_of(loaded(tmp_path, path))
+
+    assert sorted(map(as_cells, found)) == sorted(as_cells([as_json(value) for value in row]) for row in rows)
+
+
+# --- the rules ---------------------------------------------------------------------------------------------
+
+
+def schema_of(path: Path, **options: Any) -> str:
+    return og.infer_schema([path], **options).source
+
+
+@pytest.mark.parametrize(
+    "cells, declared",
+    [
+        (["1", "-2", "0"], "x: I64"),
+        (["1", ""], "x: I64?  // 1 without a value"),
+        (["1", "02"], "x: String"),
+        (["+1"], "x: String"),
+        (["9" * 18], "x: I64"),
+        (["9" * 19], "x: String"),
+        (["1", "2.5"], "x: F64"),
+        (["9007199254740993", "0.5"], "x: String"),
+        (["true", "False"], "x: Bool"),
+        (["yes", "no"], "x: String"),
+        (["2020-02-29"], "x: Date"),
+        (["2021-02-29", "x"], "x: String"),
+        (["2020-01-01T10:00:00+02:00", "2020-01-01 10:00"], "x: DateTime"),
+        (["31.12.2020"], "x: String  // dates? then declare it a Date, and load with --date-format"),
+        (["NaN"], "x: String"),
+        (["1e999"], "x: String"),
+        (["", ""], "x: String?  // 2 without a value"),
+    ],
+)
+def test_a_column_of_text_has_the_narrowest_type(cells: list[str], declared: str, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "T.csv", ["x", "y"], [[cell, "v"] for cell in cells])
+
+    assert declared in [line.strip() for line in schema_of(path).splitlines()]
+    loaded(tmp_path, path)
+
+
+def test_the_key_is_the_first_likely_column_that_is_unique_and_never_empty(tmp_path: Path) -> None:
+    both = write_csv(tmp_path / "A.csv", ["name", "id"], [["x", "1"], ["y", "2"]])
+    twice = write_csv(tmp_path / "B.csv", ["name", "id"], [["x", "1"], ["y", "1"]])
+    empty = write_csv(tmp_path / "C.csv", ["code", "id"], [["x", "1"], ["y", ""]])
+    none = write_csv(tmp_path / "D.csv", ["name"], [["x"], ["x"]])
+    floats = write_csv(tmp_path / "E.csv", ["id"], [["1.5"], ["2.5"]])
+
+    keys = [
+        next((line.strip() for line in schema_of(path).splitlines() if "@key" in line), None)
+        for path in (both, twice, empty, none, floats)
+    ]
+
+    assert keys == ["@key(a_id)", "@key(name)", "@key(code)", None, None]
+
+
+def test_an_enum_only_if_it_is_asked_for(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "T.csv", ["mood"], [["glad"], ["sad"], ["glad"], ["sad"]])
+
+    assert "mood: String" in schema_of(path)
+    assert "mood: enum(glad, sad)" in schema_of(path, enums=True)
+    loaded(tmp_path, path, enums=True)
+
+
+def test_edges_are_found_by_names_and_by_keys(tmp_path: Path) -> None:
+    people = write_csv(tmp_path / "people.csv", ["id", "company_id", "boss"], [["1", "10", ""], ["2", "", "1"]])
+    companies = write_csv(tmp_path / "Company.csv", ["id", "name"], [["10", "Acme"]])
+    knows = write_csv(tmp_path / "knows.csv", ["src", "dst", "since"], [["1", "2", "2020-01-01"]])
+
+    graph = loaded(tmp_path, people, companies, knows)
+
+    edges = [(record["edge"], record["from"], record["to"]) for record in exported(graph) if "edge" in record]
+    assert edges == [("Knows", "1", "2"), ("PeopleCompany", "1", "10")]
+    assert "boss: I64?" in graph.schema
+
+
+def test_an_edge_whose_ends_are_unknown_is_refused(tmp_path: Path) -> None:
+    people = write_csv(tmp_path / "people.csv", ["id"], [["1"]])
+    knows = write_csv(tmp_path / "knows.csv", ["from", "to"], [["1", "9"]])
+
+    with pytest.raises(og.BadArgumentError, match="keys of the other files"):
+        og.infer_schema([people], edges={"Knows": [str(knows)]})
+    assert "node Knows" in og.infer_schema([people, knows]).source
+
+
+def make_database(connection: Any) -> None:
+    connection.execute("create table person (id integer primary key, name text, boss integer references person(id))")
+    connection.execute("create table team (code text primary key)")
+    member = "who integer references person(id), team text references team(code), since date"
+    connection.execute(f"create table member ({member})")
+    connection.execute("insert into person values (1, 'Ada', null)")
+    connection.execute("insert into person values (2, 'Bob', 1)")
+    connection.execute("insert into team values ('t1')")
+    connection.execute("insert into member values (2, 't1', '2020-01-01')")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_the_foreign_keys_of_a_database_are_edges(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"company.{kind}"
+    connection = sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(str(path))
+    make_database(connection)
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+
+    graph = loaded(tmp_path, path)
+
+    edges = {(r["edge"], r["from"], r["to"], r["data"].get("since")) for r in exported(graph) if "edge" in r}
+    assert edges == {("Member", "2", "t1", "2020-01-01"), ("PersonBoss", "2", "1", None)}
+    assert path.read_bytes() == before
+
+
+def test_columnar_files_keep_their_types(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": [1, 2],
+            "score": [0.5, None],
+            "tags": [["a"], []],
+            "at": [datetime(2020, 1, 1, tzinfo=UTC), None],
+            "raw": [b"\x00\xff", None],
+            "kind": pa.array(["x", "y"]).dictionary_encode(),
+        }
+    )
+    pa_parquet.write_table(table, tmp_path / "Thing.parquet")
+    with pa_ipc.new_file(tmp_path / "Thing.arrow", table.schema) as writer:
+        writer.write_table(table)
+    with pa_ipc.new_stream(str(tmp_path / "Thing.feather"), table.schema) as writer:
+        writer.write_table(table)
+
+    results = [exported(loaded(tmp_path, tmp_path / f"Thing.{end}")) for end in ("parquet", "arrow", "feather")]
+
+    assert results[0] == results[1] == results[2]
+    assert results[0][0]["data"]["tags"] == ["a"]
+    assert results[0][0]["data"]["at"] == "2020-01-01T00:00:00Z"
+
+
+# --- loading with options ----------------------------------------------------------------------------------
+
+SCHEMA = "node Person { name: String @key  age: I64?  born: Date?  active: Bool?  pay: F64?  note: String? }\n"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    return og.create_graph(str(tmp_path / "people.omni"), SCHEMA)
+
+
+def test_options_say_how_a_file_is_written(graph: og.Graph, tmp_path: Path) -> None:
+    path = tmp_path / "Person.csv"
+    text = 'name;age;born;active;pay;note\nJosé;1.000;31.12.2020;ja;1.234,5;NA\nBob;;;nein;;"NA"\n'
+    path.write_bytes(text.encode("latin-1"))
+    options = ["--encoding", "latin-1", "--null", "", "--null", "NA", "--true", "ja", "--false", "nein"]
+    options += ["--decimal", ",", "--thousands", ".", "--date-format", "%d.%m.%Y"]
+
+    assert main(["load", graph.uri, str(path), "--mode", "append", *options, "--quiet"]) == 0
+
+    rows = graph.query("match { $p: Person } return { $p } order { $p.name }").rows()
+    assert [list(row["p"].values())[1:] for row in rows] == [
+        ["Bob", None, None, False, None, "NA"],
+        ["José", 1000, date(2020, 12, 31), True, 1234.5, None],
+    ]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--delimiter", "ab"], "one character"),
+        (["--encoding", "nope"], "utf-8"),
+        (["--decimal", ",", "--thousands", ","], "different"),
+        (["--true", "x", "--false", "x"], "also a text of false"),
+        (["--mapping", "missing.toml"], "missing.toml"),
+    ],
+)
+def test_a_bad_option_is_explained_and_nothing_changes(
+    options: list[str], message: str, graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_csv(tmp_path / "Person.csv", ["name"], [["Ada"]])
+    head = graph.snapshot().commit.id
+
+    assert main(["load", graph.uri, str(path), "--mode", "append", *options, "--quiet"]) in (2, 4)
+
+    assert message in capsys.readouterr().err
+    assert graph.snapshot().commit.id == head
+
+
+def test_all_unknown_columns_are_named_with_the_way_to_ignore_them(
+    graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_csv(tmp_path / "Person.csv", ["name", "aeg", "junk"], [["Ada", "1", "x"]])
+
+    assert main(["load", graph.uri, str(path), "--mode", "append", "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert "`aeg`, `junk`; did you mean `age`?" in error
+    assert "--ignore 'junk'" in error
+    options = ["--ignore", "junk", "--map", "Person.age=aeg", "--quiet"]
+    assert main(["load", graph.uri, str(path), "--mode", "append", *options]) == 0
+
+
+def test_a_bad_value_is_reported_with_its_line_in_the_file(
+    graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "people.tsv"
+    path.write_text('name\tage\n"a\nb"\t1\n\nc\tmany\n', encoding="utf-8")
+
+    assert main(["load", graph.uri, "--node", f"Person={path}", "--null", "", "--mode", "append", "--quiet"]) == 1
+    assert "people.tsv, line 5" in capsys.readouterr().err
+
+
+def test_a_file_without_a_type_is_refused(graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_csv(tmp_path / "people.csv", ["name"], [["Ada"]])
+
+    assert main(["load", graph.uri, str(path), "--mode", "append", "--quiet"]) == 2
+    assert "--node Person=" in capsys.readouterr().err
+
+
+def test_a_mapping_is_checked_against_schema_and_header(graph: og.Graph, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "p.csv", ["n", "b"], [["Ada", "31.12.1815"]])
+    good = '[[source]]\nfile = "p.csv"\nnode = "Person"\nconstants = {note = "x"}\n'
+    good += '[source.columns]\nn = "name"\nb = "born"\n[source.formats]\nb = "%d.%m.%Y"\n'
+
+    streams = og.read_files([path], SCHEMA, mapping=good)
+    graph.load(streams, mode="append")  # type: ignore[arg-type]
+    assert exported(graph)[0]["data"]["born"] == "1815-12-31"
+    assert exported(graph)[0]["data"]["note"] == "x"
+    for wrong, message in [
+        (good.replace('"Person"', '"Persn"'), "no node type"),
+        (good.replace('b = "born"', 'c = "born"'), "no column `c`"),
+        (good.replace('"born"', '"name"'), "both `name`"),
+        (good.replace("note =", "nope ="), "no property `nope`"),
+        (good + "wrong = 1\n[[source]]\nflie = 1\n", "unknown key `flie`; did you mean `file`"),
+        ("x = 1", "nothing else"),
+        ("[[source", "does not fit"),
+    ]:
+        with pytest.raises(og.BadArgumentError, match=message):
+            og.read_files([path], SCHEMA, mapping=wrong)
+
+
+def test_the_commands_infer_write_and_load(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "people.csv", ["id", "Full Name"], [["1", "Ada"]])
+    schema, place = tmp_path / "s.pg", str(tmp_path / "g.omni")
+
+    assert main(["schema", "infer", f"--node=Person={path}", "-o", str(schema)]) == 0
+    assert main(["init", place, "--schema", str(schema)]) == 0
+    mapping = str(tmp_path / "s.mapping.toml")
+    assert main(["load", place, str(path), "--mapping", mapping, "--mode", "append", "--quiet"]) == 0
+    assert main(["init", str(tmp_path / "h.omni"), "--from", f"{path.parent}/*.csv"]) == 0
+    assert main(["init", str(tmp_path / "i.omni")]) == 2
+    assert exported(og.open_graph(place))[0]["data"] == {"person_id": 1, "full_name": "Ada"}
+
+
+def test_the_page_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_programs("start-from-files.md", tmp_path, monkeypatch, capsys, programs=1)
