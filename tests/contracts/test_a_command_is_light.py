@@ -48,6 +48,7 @@ OPS_OF_A_QUERY = {
     "plan_cache",
     "query",
     "query_cache",
+    "query_engine",
     "recent_state",
     "select_query",
     "tail_keeper",

@@ -204,10 +204,10 @@ def test_a_format_that_there_is_not_is_refused_with_those_there_are(graph: og.Gr
 def test_a_commit_in_the_middle_of_a_query_is_not_seen(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     before = graph.snapshot().commit.id
 
-    def slowly(*arguments: Any) -> Any:
+    def slowly(*arguments: Any, **options: Any) -> Any:
         run(og.open_graph(graph.uri), 'update Person set { age: 99 } where name = "ada"')
         run(og.open_graph(graph.uri), 'delete Person where name = "bob"')
-        return execute(*arguments)
+        return execute(*arguments, **options)
 
     monkeypatch.setattr(verb, "execute", slowly)
     result = graph.query("query q() { match { $p: Person } return { $p.name, $p.age } order { $p.name } }")
@@ -365,11 +365,11 @@ def test_a_query_that_was_cancelled_stops(graph: og.Graph) -> None:
 def test_a_query_that_is_cancelled_while_it_runs_stops_soon(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     budget = Budget(SystemClock())
 
-    def meanwhile(*arguments: Any) -> Any:
+    def meanwhile(*arguments: Any, **options: Any) -> Any:
         canceller = threading.Thread(target=budget.cancel)
         canceller.start()
         canceller.join()
-        return execute(*arguments)
+        return execute(*arguments, **options)
 
     monkeypatch.setattr(verb, "execute", meanwhile)
     with pytest.raises(og.QueryCancelledError):
@@ -386,7 +386,7 @@ def test_an_interrupted_query_leaves_nothing_behind(
     expected = names(graph.query(NAMES))
     before = files(tmp_path)
 
-    def interrupted(*_: Any) -> Any:
+    def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
     graph._session.plans = PlanCache()  # so that it is planned again

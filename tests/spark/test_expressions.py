@@ -22,7 +22,7 @@ from expression_columns import (
 from expression_texts import ExpressionWriter
 from omnigraph.engine.relational.expressions import ExpressionPrinter
 from omnigraph.engine.relational.sql_syntax import SPARK
-from omnigraph.spark.query.functions import register_functions
+from omnigraph.spark.query.functions import create_functions
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema, to_spark_batch, to_spark_schema
 
 
@@ -44,10 +44,10 @@ def compare(spark: SparkSession, random: Random, texts: Sequence[str] = (), coun
     # An error would be that of the whole statement; those are tested one by one.
     known = [(sample, values) for sample, values in zip(samples, expected, strict=True) if isinstance(values, list)]
     columns = [f"{print_sample(printer, sample)} as x{at}" for at, (sample, _) in enumerate(known)]
-    register_functions(spark, printer.functions)
     statement = f"select {', '.join(columns)} from expression_rows order by `{ORDER}`"  # noqa: S608 - what is tested
 
-    answer = spark.sql(statement).toArrow()
+    with create_functions(spark, printer.functions):
+        answer = spark.sql(statement).toArrow()
 
     for at, (sample, values) in enumerate(known):
         assert exact(answer[f"x{at}"].to_pylist()) == exact(values), (sample.text, columns[at])

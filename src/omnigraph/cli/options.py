@@ -63,6 +63,14 @@ query_engine_option = click.option(
     help="Run in memory, or on all cores with what does not fit on disk (local); the answer is the same.",
 )
 
+spark_query_engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", "memory", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="Run in memory, on all cores with what does not fit on disk (local), or on Spark; the answer is the same.",
+)
+
 master_option = click.option(
     "--master",
     metavar="URL",

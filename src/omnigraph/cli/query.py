@@ -6,12 +6,14 @@ import click
 
 from omnigraph.cli.options import (
     json_option,
+    master_option,
     open_selected_graph,
     parse_params,
-    query_engine_option,
     read_options,
     read_query,
+    refuse,
     refuse_two_states,
+    spark_query_engine_option,
     split_name_and_uri,
 )
 from omnigraph.cli.result_formats import resolve_format, result_options, write_result
@@ -19,7 +21,8 @@ from omnigraph.cli.result_formats import resolve_format, result_options, write_r
 
 @click.command("query")
 @read_options
-@query_engine_option
+@spark_query_engine_option
+@master_option
 @result_options
 @json_option
 def command(  # noqa: PLR0913 - one argument per option
@@ -36,6 +39,7 @@ def command(  # noqa: PLR0913 - one argument per option
     seconds: float | None,
     memory_bytes: int | None,
     engine: str,
+    master: str | None,
     format_: str | None,
     output: str | None,
     as_json: bool,
@@ -54,6 +58,8 @@ def command(  # noqa: PLR0913 - one argument per option
     refuse_two_states(commit_id, at)
     output_format = resolve_format(format_, output, as_json=as_json)
     # The options are checked first, so that mistakes are reported before the graph is opened.
+    if master is not None and engine != "spark":
+        refuse("--master is for Spark: give --engine spark, too")
     graph = open_selected_graph(uri, store, read_only=True)
     result = graph.query(
         source,
@@ -65,6 +71,7 @@ def command(  # noqa: PLR0913 - one argument per option
         seconds=seconds,
         memory_bytes=memory_bytes,
         engine=engine,
+        master=master,
     )
     write_result(result, output_format, output, as_json=as_json)
     return 0

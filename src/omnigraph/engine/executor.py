@@ -322,7 +322,7 @@ class _Executor:
             case Close():
                 return close_cycle(step, bindings, self.get_edge_access(step.link), budget)
             case Filter():
-                return self._filter(step, bindings)
+                return _filter(step, bindings, self.context)
             case Product():
                 return build_product(bindings, self.solve_other_side(step, has_multiplicity=has_multiplicity), budget)
             case Join():
@@ -360,15 +360,6 @@ class _Executor:
         matches = bindings.take(is_match)
         multiplicity = multiply_counts(matches.multiplicity, counts[is_match].astype(np.int64))
         return Bindings(matches.columns, matches.size, multiplicity)
-
-    def _filter(self, step: Filter, bindings: Bindings) -> Bindings:
-        types = dict(step.types)
-        # Each predicate reads only the rows that the ones before it have left.
-        for predicate in step.predicates:
-            if bindings.size:
-                values = BindingValues(bindings.columns, bindings.size, types, self.context)
-                bindings = bindings.take(to_mask(evaluate_over(predicate, values, self.context.inputs)))
-        return bindings
 
     def _join(self, step: Join, bindings: Bindings, *, has_multiplicity: bool) -> Bindings:
         other = self.solve_other_side(step, has_multiplicity=has_multiplicity)
@@ -449,3 +440,13 @@ class _Executor:
         if edge_access is None:
             edge_access = self._edge_access[id(link)] = EdgeAccess(link, self.context, self._solve_derived)
         return edge_access
+
+
+def _filter(step: Filter, bindings: Bindings, context: ExecutionContext) -> Bindings:
+    types = dict(step.types)
+    # Each predicate reads only the rows that the ones before it have left.
+    for predicate in step.predicates:
+        if bindings.size:
+            values = BindingValues(bindings.columns, bindings.size, types, context)
+            bindings = bindings.take(to_mask(evaluate_over(predicate, values, context.inputs)))
+    return bindings

@@ -137,6 +137,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         seconds: float | None = None,
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
+        master: str | None = None,
         budget: Budget | None = None,
     ) -> Result:
         """Run the query named `name`, or the only one in the text, on one state of the graph.
@@ -148,7 +149,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
         caller cancel the query.
 
         The `engine` changes how it runs, not its answer: `memory` is fastest for what fits into memory, `local` spills
-        to disk, and `auto` chooses between them.
+        to disk, and `auto` chooses between them. `spark` runs it on Spark, at a `master` such as `spark://host:7077`,
+        without these limits and with the permission `export`; the whole result is fetched, and has no notes.
 
         Raises:
             SourceError: The text has mistakes.
@@ -157,6 +159,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             ParameterError: The parameters don't match those of the query.
             BranchMissingError, CommitMissingError: There is no such state.
             QueryTimeoutError, QueryMemoryError: The query exceeds its limits.
+            SparkUsageError, SparkFailedError: Only on Spark: it does not run a form of the query, or it failed.
         """
         call = QueryCall(
             source=build_query_source(source),
@@ -171,6 +174,10 @@ class Graph(HistoryMethods, MaintenanceMethods):
             memory_bytes=memory_bytes,
             engine=parse_choice("engine", QueryEngine, engine),
         )
+        if call.engine is QueryEngine.SPARK:
+            return load_spark().execute_query(self._session, call, master)
+        if master is not None:
+            raise BadArgumentError("master", f"`{master}`", f"the engine `{call.engine.value}` does not use Spark")
         return query(self._session, call, budget)
 
     def sql(  # noqa: PLR0913 - all but the first two by name

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.load_engine import LoadRecords, Reader
     from omnigraph.ops.load_inputs import LoadInput
     from omnigraph.ops.maintenance_worker import OptimizeWorker
+    from omnigraph.ops.query import QueryCall
     from omnigraph.spark.load.engine_choice import EngineChoice
     from omnigraph.spark.spark_graph import SparkGraph
 
@@ -53,6 +54,10 @@ class SparkEngine(Protocol):
         master: str | None,
     ) -> Result:
         """Run a SQL statement over one snapshot."""
+        ...
+
+    def execute_query(self, session: Session, call: "QueryCall", master: str | None) -> Result:
+        """Run a query of the language over one snapshot, and return its whole result."""
         ...
 
     def build_reader(self, master: str | None) -> "Reader":

@@ -6,13 +6,14 @@ from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.result import Result
 from omnigraph.graph.spark_bridge import SparkEngine
 from omnigraph.ops.load_engine import Reader
+from omnigraph.ops.query import QueryCall
 from omnigraph.ops.session import Session
 from omnigraph.spark.algorithms import SparkAlgorithms, create_algorithms
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.maintenance import SparkMaintenanceWorker, create_worker
 from omnigraph.spark.session.spark_session import session as spark_session
 from omnigraph.spark.spark_graph import SparkGraph
-from omnigraph.spark.sql_result import execute
+from omnigraph.spark.sql_result import execute, execute_query
 
 
 class PySparkEngine(SparkEngine):
@@ -38,6 +39,10 @@ class PySparkEngine(SparkEngine):
     ) -> Result:
         """Run a SQL statement over one snapshot."""
         return execute(session, statement, branch=branch, snapshot=snapshot, at=at, master=master)
+
+    def execute_query(self, session: Session, call: QueryCall, master: str | None) -> Result:
+        """Run a query of the language over one snapshot, and return its whole result."""
+        return execute_query(session, call, master)
 
     def build_reader(self, master: str | None) -> Reader:
         """Return the reader by which a load runs on Spark."""

@@ -41,18 +41,21 @@ from omnigraph.spark.stream.structured_streaming import GraphStream, RowMapping,
 class SparkGraph:
     """A snapshot of a graph, for Spark. All reads see that snapshot, whatever is written concurrently."""
 
-    def __init__(self, session: Session, snapshot: Snapshot, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self, session: Session, snapshot: Snapshot, spark: SparkSession | None = None, *, master: str | None = None
+    ) -> None:
         # Executors read whole tables, so this needs the same permission as an export.
         session.allow(Action.EXPORT, snapshot.branch)
         self._session = session
         self._snapshot = snapshot
         self._spark = spark
+        self._master = master
 
     @property
     def spark(self) -> SparkSession:
         """The Spark session: the active one, or a new one that is started when it is first needed."""
         if self._spark is None:
-            self._spark = spark_session()
+            self._spark = spark_session(self._master)
         # Spark registers a source for one session of a process; in others it fails. No method here needs the source.
         with suppress(AnalysisException):
             register(self._spark)
@@ -130,7 +133,8 @@ class SparkGraph:
         job = QueryJob(
             query=bound,
             plan=session.plans.get_or_plan(bound, snapshot, context),
-            inputs=context.inputs,
+            # A budget belongs to this process: executors have limits of their own.
+            inputs=replace(context.inputs, budget=None),
             view=context.view,
             plan_scan=lambda type_name: plan_scan(session, snapshot, find_type(context.catalog, type_name)),
         )

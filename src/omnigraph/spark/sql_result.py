@@ -1,10 +1,12 @@
-"""Run SQL statements on Spark, and return their results."""
+"""Run SQL statements and queries on Spark, and return their results."""
 
 from datetime import datetime
 
 from omnigraph.engine.output.sql_columns import convert_table, find_duplicate_name
 from omnigraph.engine.result import Result, Target
+from omnigraph.ops.query import QueryCall, build_target, resolve_snapshot
 from omnigraph.ops.session import Session
+from omnigraph.spark.query.query_result import fetch_result
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.session.job_monitor import run_job
 from omnigraph.spark.session.spark_session import session as spark_session
@@ -38,6 +40,21 @@ def execute(
     table = run_job(spark, frame.toArrow, description="omnigraph spark sql")
     target = Target(branch=branch) if snapshot is None and at is None else Target(branch, state.commit.id)
     return Result.of_table(convert_table(table), commit_id=state.commit.id, target=target, query_name=NAME)
+
+
+def execute_query(session: Session, call: QueryCall, master: str | None) -> Result:
+    """Run a query of the language over one snapshot, and return its whole result.
+
+    Raises:
+        SourceError, MissingError, ParameterError, QueryError: The call is wrong; nothing was read.
+        BranchMissingError, CommitMissingError: There is no such snapshot.
+        SparkUsageError: Spark does not run a form of the query, which is named; nothing was read.
+        JavaMissingError, SparkFailedError: Spark can't be used.
+    """
+    state = resolve_snapshot(session, call)
+    graph = SparkGraph(session, state, master=master)
+    rows = graph.query_rows(call.source, name=call.name, params=call.params)
+    return fetch_result(rows, commit_id=state.commit.id, target=build_target(call, state))
 
 
 def _check_names(names: list[str]) -> None:

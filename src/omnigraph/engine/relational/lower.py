@@ -69,7 +69,8 @@ from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.union_types import is_union
 from omnigraph.schema.arrow import ID
 
-# A hop from at most this share of all edges reads only the edges of these nodes before it merges parallel ones.
+# A hop from at most this share of all edges, and of all nodes, reads only the edges of these nodes before it merges
+# parallel ones. From all nodes, the test passes every edge and costs a join.
 _FEW_DIVISOR = 4
 
 
@@ -312,9 +313,14 @@ def _build_pairs(state: LoweringState, link: Link, source: str, target: str) -> 
         return build_edges(link, EdgeColumns(near, far), derived=(inner, pair), is_set=False)
     extra = () if link.edge_variable is None else state.list_scan_columns(link.edge_variable)
     few: Relation | None = None
-    if near in state.relation.names and state.rows * _FEW_DIVISOR <= state.host.count_rows(link.edge):
+    if near in state.relation.names and state.rows * _FEW_DIVISOR <= _count_smaller(state, link):
         few = Distinct(input=pick_columns(state.relation, (near,)))
     return build_edges(link, EdgeColumns(near, far, extra), is_set=state.is_set, few=few)
+
+
+def _count_smaller(state: LoweringState, link: Link) -> int:
+    """Return the number of edges of a hop, or of the nodes that it starts from if these are fewer."""
+    return min(state.host.count_rows(link.edge), state.host.count_rows(link.near))
 
 
 def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relation:

@@ -96,6 +96,13 @@ class _Printer:
         self.shared.append((name, text))
         return name
 
+    def _print_source(self, relation: Relation) -> str:
+        """Return the only relation after `from`, with an alias.
+
+        Without one, Spark reads `(select …) where (FALSE)` as a table with the alias `where` and a column `FALSE`.
+        """
+        return f"{self.print_input(relation)} as q"
+
     def print_relation(self, relation: Relation) -> str:
         match relation:
             case ScanRows():
@@ -106,17 +113,17 @@ class _Printer:
                 return f"select 1 as {self.dialect.quote(NO_COLUMN)}"
             case Project():
                 items = [f"{self._print_term(term)} as {self.dialect.quote(name)}" for name, term in relation.items]
-                return f"select {self._list(items)} from {self.print_input(relation.input)}"
+                return f"select {self._list(items)} from {self._print_source(relation.input)}"
             case Select():
                 where = " and ".join(f"({self.dialect.print_expression(each)})" for each in relation.predicates)
-                return f"select * from {self.print_input(relation.input)} where {where}"
+                return f"select * from {self._print_source(relation.input)} where {where}"
             case JoinRows():
                 return self._print_join(relation)
             case UnionAll():
-                parts = [f"select {self._print_names(relation)} from {self.print_input(i)}" for i in relation.inputs]
+                parts = [f"select {self._print_names(relation)} from {self._print_source(i)}" for i in relation.inputs]
                 return " union all ".join(parts)
             case Distinct():
-                return f"select distinct {self._print_names(relation)} from {self.print_input(relation.input)}"
+                return f"select distinct {self._print_names(relation)} from {self._print_source(relation.input)}"
             case GroupRows():
                 return self._print_groups(relation)
             case OrderRows():
@@ -148,7 +155,7 @@ class _Printer:
         by = f" group by {', '.join(map(quote, groups.keys))}" if groups.keys else ""
         if groups.drops_empty and not groups.keys:
             by = " having count(*) > 0"
-        return f"select {', '.join(items)} from {self.print_input(groups.input)}{by}"
+        return f"select {', '.join(items)} from {self._print_source(groups.input)}{by}"
 
     def _print_measure(self, measure: Measure) -> str:
         quote = self.dialect.quote
@@ -169,7 +176,7 @@ class _Printer:
         names = self._print_names(rows)
         order = ", ".join(map(self.dialect.print_sort_term, rows.order))
         by = f" order by {order}" if order else ""
-        source = self.print_input(rows.input)
+        source = self._print_source(rows.input)
         if not rows.per:
             limit = "" if rows.limit is None else f" limit {rows.limit}"
             offset = f" offset {rows.offset}" if rows.offset else ""
@@ -178,7 +185,7 @@ class _Printer:
         groups = ", ".join(map(self.dialect.quote, rows.per))
         numbered = f"select *, row_number() over (partition by {groups}{by}) as {number} from {source}"
         last = "" if rows.limit is None else f" and {number} <= {rows.offset + rows.limit}"
-        return f"select {names} from ({numbered}) where {number} > {rows.offset}{last}{by}"
+        return f"select {names} from ({numbered}) as q where {number} > {rows.offset}{last}{by}"
 
     def _print_reach(self, reach: Reach) -> str:
         quote = self.dialect.quote

@@ -208,7 +208,7 @@ class TableReader:
         costs = self.columns.costs
         if costs.is_tiny and all(costs.is_light_by_size(name) for name in _find_column_names(terms)):
             return "column"
-        index = self._find_selective_index(terms, inputs, _MAX_SELECTIVITY)
+        index = _find_selective_index(self.columns, self.type, terms, inputs, _MAX_SELECTIVITY)
         return "column" if index is None else str(AccessPath(AccessMethod.INDEX, index))
 
     def describe_current_access(self, predicate: Expr, inputs: QueryInputs) -> str:
@@ -227,18 +227,22 @@ class TableReader:
             return AccessPath(AccessMethod.MEMORY)
         # Without an index, columns that fit are loaded and later queries find them in memory.
         fits = all(costs.has_room_for(name) and not costs.is_heavy(name) for name in names)
-        index = self._find_selective_index(terms, inputs, _MAX_SELECTIVITY if fits else _MAX_SELECTIVITY_WITHOUT_ROOM)
+        max_share = _MAX_SELECTIVITY if fits else _MAX_SELECTIVITY_WITHOUT_ROOM
+        index = _find_selective_index(self.columns, self.type, terms, inputs, max_share)
         if index is not None:
             return AccessPath(AccessMethod.INDEX, index)
         return AccessPath(AccessMethod.MEMORY if fits else AccessMethod.SCAN)
 
-    def _find_selective_index(self, terms: tuple[Expr, ...], inputs: QueryInputs, max_share: float) -> str | None:
-        """Return an index for one of the terms if all indexed terms together let at most this share of rows pass."""
-        names = [find_usable_index(self.columns, term, inputs) for term in terms]
-        indexed_terms = tuple(term for term, name in zip(terms, names, strict=True) if name is not None)
-        if not indexed_terms or estimate_selectivity(self.columns, self.type, indexed_terms, inputs) > max_share:
-            return None
-        return next(name for name in names if name is not None)
+
+def _find_selective_index(
+    columns: ColumnStore, type_: AnyType, terms: tuple[Expr, ...], inputs: QueryInputs, max_share: float
+) -> str | None:
+    """Return an index for one of the terms if all indexed terms together let at most this share of rows pass."""
+    names = [find_usable_index(columns, term, inputs) for term in terms]
+    indexed_terms = tuple(term for term, name in zip(terms, names, strict=True) if name is not None)
+    if not indexed_terms or estimate_selectivity(columns, type_, indexed_terms, inputs) > max_share:
+        return None
+    return next(name for name in names if name is not None)
 
 
 def _name_lookup(terms: tuple[Expr, ...]) -> str:

@@ -121,8 +121,11 @@ class RemoteReads:
         seconds: float | None = None,
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
+        master: str | None = None,
     ) -> Result:
-        """Run a query on one state of the graph; see `Graph.query`. All rows are fetched."""
+        """Run a query on one state of the graph; see `Graph.query`. All rows are fetched; never on Spark."""
+        if parse_choice("engine", QueryEngine, engine) is QueryEngine.SPARK or master is not None:
+            raise BadArgumentError("engine", "`spark`", "a server runs queries without Spark; leave it out")
         body = {
             **build_query_body(source, name, params, branch, snapshot, at),
             "max_staleness": max_staleness,

@@ -108,6 +108,14 @@ class SparkDialect:
         """
         return self.printer.print_condition(expr, find_variable_column)
 
+    def print_key(self, expr: Expr) -> str:
+        """Return the text of a value to group or sort by.
+
+        Raises:
+            UnsupportedForm: It has no exact counterpart.
+        """
+        return self.printer.print_value(expr, find_variable_column)
+
     def print_fold(self, aggregate: Aggregate, multiplicity: str | None) -> str:
         """Report that aggregates are printed with the output of a query, not inside of its pattern."""
         raise UnsupportedForm(f"`{aggregate.fold.value}` in this place ({multiplicity})")

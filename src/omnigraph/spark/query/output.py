@@ -61,7 +61,7 @@ class OutputPrinter:
         if query.is_ordered:
             self._order()
         items = [f"{self._print_column(column.value)} AS {_quote(column.name)}" for column in query.output]
-        return f"SELECT {', '.join(items)} FROM ({self.text})"
+        return f"SELECT {', '.join(items)} FROM ({self.text}) AS q"
 
     def _check(self) -> None:
         if self.query.rank is not None:
@@ -75,18 +75,20 @@ class OutputPrinter:
     def _filter_having(self) -> None:
         if self.query.having is not None:
             condition = self.dialect.printer.print_condition(self.query.having, self._find_column)
-            self.text = f"SELECT * FROM ({self.text}) WHERE {condition}"
+            self.text = f"SELECT * FROM ({self.text}) AS q WHERE {condition}"
 
     def _repeat_rows(self) -> None:
         count = _quote(MULTIPLICITY)
-        self.text = f"SELECT * FROM ({self.text}) LATERAL VIEW explode(sequence(CAST(1 AS BIGINT), {count})) AS `#copy`"
+        self.text = (
+            f"SELECT * FROM ({self.text}) AS q LATERAL VIEW explode(sequence(CAST(1 AS BIGINT), {count})) AS `#copy`"
+        )
 
     def _drop_repeated(self) -> None:
         keys = self._add_columns("#c", self.query.compared)
         kept = [name for name in self.names if name != MULTIPLICITY]
         items = [*keys, *(f"any_value({_quote(name)}) AS {_quote(name)}" for name in kept)]
         by = ", ".join(keys) or "()"
-        self.text = f"SELECT {', '.join(items)} FROM ({self.text}) GROUP BY {by}"
+        self.text = f"SELECT {', '.join(items)} FROM ({self.text}) AS q GROUP BY {by}"
         self._remember(self.query.compared, keys)
         self.is_merged = True
 
@@ -109,7 +111,7 @@ class OutputPrinter:
         # What belongs to a key that is a whole node or edge is the same in all of its rows.
         items += [f"any_value({_quote(name)}) AS {_quote(name)}" for name in self.names if name != MULTIPLICITY]
         by = f" GROUP BY {', '.join(keys)}" if keys else ""
-        self.text = f"SELECT {', '.join(items)} FROM ({self.text}){by}"
+        self.text = f"SELECT {', '.join(items)} FROM ({self.text}) AS q{by}"
         self._remember(grouping.keys, keys)
         self._remember(grouping.aggregates, columns)
         self.is_merged = True
@@ -127,13 +129,13 @@ class OutputPrinter:
         by = f" ORDER BY {', '.join(words)}" if words else ""
         if query.per:
             groups = ", ".join(self._add_columns("#p", query.per))
-            numbered = f"SELECT *, row_number() OVER (PARTITION BY {groups}{by}) AS `#number` FROM ({self.text})"
+            numbered = f"SELECT *, row_number() OVER (PARTITION BY {groups}{by}) AS `#number` FROM ({self.text}) AS q"
             end = "" if last is None else f" AND `#number` <= {last}"
-            self.text = f"SELECT * FROM ({numbered}) WHERE `#number` > {first}{end}{by}"
+            self.text = f"SELECT * FROM ({numbered}) AS q WHERE `#number` > {first}{end}{by}"
             return
         limit = "" if last is None or last - first > _MAX_ROWS else f" LIMIT {last - first}"
         offset = f" OFFSET {min(first, _MAX_ROWS)}" if first else ""
-        self.text = f"SELECT * FROM ({self.text}){by}{limit}{offset}"
+        self.text = f"SELECT * FROM ({self.text}) AS q{by}{limit}{offset}"
 
     # --- columns -----------------------------------------------------------------------------------
 
@@ -143,7 +145,7 @@ class OutputPrinter:
         names = [_quote(f"{prefix}{number}") for number in range(len(values))]
         if texts:
             added = ", ".join(f"{text} AS {name}" for text, name in zip(texts, names, strict=True))
-            self.text = f"SELECT *, {added} FROM ({self.text})"
+            self.text = f"SELECT *, {added} FROM ({self.text}) AS q"
         return names
 
     def _remember(self, values: Sequence[Expr], columns: Sequence[str]) -> None:

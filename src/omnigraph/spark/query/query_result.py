@@ -2,10 +2,23 @@
 
 import pyarrow as pa
 
+from omnigraph.engine.result import Result, Target
+from omnigraph.spark.query.run_query import SparkRows
 from omnigraph.spark.read.spark_types import from_spark_array
+from omnigraph.spark.session.job_monitor import run_job
 
 
-def convert_rows(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows of a DataFrame in the types of a result."""
+def fetch_result(rows: SparkRows, *, commit_id: str, target: Target) -> Result:
+    """Run a query on Spark, and return its whole result.
+
+    Raises:
+        QueryError: A calculation or an aggregate exceeds its type.
+        SparkFailedError: Spark failed.
+    """
+    table = run_job(rows.frame.sparkSession, rows.frame.toArrow, description=f"omnigraph query {rows.query_name}")
+    return Result.of_table(_convert(table, rows.schema), commit_id=commit_id, target=target, query_name=rows.query_name)
+
+
+def _convert(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = [from_spark_array(table.column(at).combine_chunks(), each.type) for at, each in enumerate(schema)]
     return pa.Table.from_arrays(columns, schema=schema)

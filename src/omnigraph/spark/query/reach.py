@@ -36,10 +36,10 @@ def search_reach(call: ReachCall) -> DataFrame:
         through = through.checkpoint()
     start = call.sources.toDF(_SOURCE).where(f.col(_SOURCE).isNotNull()).distinct()
     frontier = start.select(_SOURCE, f.col(_SOURCE).alias(_TARGET)).checkpoint()
-    found = frontier.select(_SOURCE, _TARGET, f.lit(0).alias(_DISTANCE))
+    pairs = frontier.select(_SOURCE, _TARGET, f.lit(0).alias(_DISTANCE))
     if call.low > 0:
         # A node is at distance 0 of itself only where that counts; else it is reached by a cycle.
-        found = found.limit(0)
+        pairs = pairs.limit(0)
     distance = 0
     while (call.high is None or distance < call.high) and not frontier.isEmpty():
         distance += 1
@@ -47,9 +47,9 @@ def search_reach(call: ReachCall) -> DataFrame:
             frontier = frontier.join(through, frontier[_TARGET] == through["near"], "left_semi")
         reached = frontier.join(edges, frontier[_TARGET] == edges["near"]).select(_SOURCE, f.col("far").alias(_TARGET))
         # Without the checkpoint the plan would grow with each distance, and a lost executor would start it all again.
-        frontier = reached.distinct().join(found, [_SOURCE, _TARGET], "left_anti").checkpoint()
-        found = found.unionByName(frontier.withColumn(_DISTANCE, f.lit(distance)))
-    return found.where(f.col(_DISTANCE) >= call.low).select(_SOURCE, _TARGET)
+        frontier = reached.distinct().join(pairs, [_SOURCE, _TARGET], "left_anti").checkpoint()
+        pairs = pairs.unionByName(frontier.withColumn(_DISTANCE, f.lit(distance)))
+    return pairs.where(f.col(_DISTANCE) >= call.low).select(_SOURCE, _TARGET)
 
 
 def prepare_checkpoints(spark: SparkSession) -> None:

@@ -46,6 +46,7 @@ class SparkRows:
 
     frame: DataFrame
     schema: pa.Schema
+    query_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def run_query(spark: Callable[[], SparkSession], job: QueryJob) -> SparkRows:
         raise SparkUsageError.form_unsupported(error.form) from None
     with surface_errors():
         frame = _execute(spark(), statement)
-    return SparkRows(frame, build_output_schema(job.query, job.view.catalog))
+    return SparkRows(frame, build_output_schema(job.query, job.view.catalog), job.query.name)
 
 
 # --- the statement ---------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class _Search:
 
 
 @dataclass(slots=True)
-class _Statement:
+class _SparkStatement:
     """All that is needed to run a query: searches in order, then one statement."""
 
     text: str
@@ -101,7 +102,7 @@ class _Statement:
 
 
 @dataclass(slots=True)
-class _Host:
+class _SparkHost:
     """What the lowering asks of Spark."""
 
     view: View
@@ -134,13 +135,13 @@ class _Host:
         return None
 
 
-def _print_job(job: QueryJob) -> _Statement:
+def _print_job(job: QueryJob) -> _SparkStatement:
     query, plan = job.query, job.plan
     if query.source is not None:
         raise UnsupportedForm("a query of several stages")
     if plan.parts:
         raise UnsupportedForm("a query whose aggregates are computed apart")
-    host = _Host(job.view, job.inputs)
+    host = _SparkHost(job.view, job.inputs)
     lowered = lower_steps(plan.steps, host, SingleRow(), {}, is_set=not counts_rows(query), reads=list_reads(query))
     if lowered.rest:
         raise UnsupportedForm(lowered.reason)
@@ -152,7 +153,7 @@ def _print_job(job: QueryJob) -> _Statement:
     root = _replace_searches(lowered.relation, dialect, searches, {})
     aggregates = AggregatePrinter(job.inputs, prefix)
     output = OutputPrinter(query, dialect, aggregates, print_query(root, dialect), root.names)
-    return _Statement(output.print_output(), dialect, aggregates, searches)
+    return _SparkStatement(output.print_output(), dialect, aggregates, searches)
 
 
 def _replace_searches(
@@ -183,7 +184,7 @@ def _replace_searches(
 # --- the run -------------------------------------------------------------------------------------------
 
 
-def _execute(spark: SparkSession, statement: _Statement) -> DataFrame:
+def _execute(spark: SparkSession, statement: _SparkStatement) -> DataFrame:
     dialect = statement.dialect
     if statement.searches:
         prepare_checkpoints(spark)
