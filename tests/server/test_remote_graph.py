@@ -43,6 +43,20 @@ def test_mistakes_of_a_text_have_their_places(remote: og.RemoteGraph) -> None:
     assert refused.value.source.text[found.span.start : found.span.end] == "Persn"
 
 
+def test_the_engine_of_a_query_is_chosen_from_afar(remote: og.RemoteGraph) -> None:
+    local = remote.query(ALL, engine="local")
+
+    assert local.rows() == remote.query(ALL, engine="memory").rows()
+    explained = remote.explain(ALL, engine="local", analyze=True).to_json()
+    assert explained["engine"]["name"] == "local"
+    # The limits of the call hold for DuckDB as they do in memory.
+    people = "; ".join(f"$v{number}: Person" for number in range(9))
+    with pytest.raises(og.OmnigraphError, check=has_code("query_timeout")):
+        remote.query(f"query q() {{ match {{ {people} }} return {{ $v1.name }} }}", engine="local", seconds=1e-6)
+    with pytest.raises(BadArgumentError):
+        remote.query(ALL, engine="disk")
+
+
 def test_an_error_of_a_server_can_be_pickled(remote: og.RemoteGraph) -> None:
     with pytest.raises(og.BranchMissingError) as refused:
         remote.query(ALL, branch="nowhere")
