@@ -1,9 +1,11 @@
 """Files that are on their way to an object store: whoever needs one waits for it, and hears if it does not arrive."""
 
 import json
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,9 +15,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph.ops.session import Session
+from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
 from omnigraph.spark.load.merge_fill_task import DeletionTask
-from omnigraph.storage import versions
+from omnigraph.storage import local_encoding, versions
 from omnigraph.storage.key_lookup import find_existing
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import StoreUnavailableError
@@ -23,7 +26,7 @@ from omnigraph.storage.s3_object_store import S3ObjectStore
 from omnigraph.storage.staging import stage_append, stage_overwrite
 from s3_server import fresh_uri, s3_server
 from upkeep_calls import eager
-from worlds import FAST, seeded_world
+from worlds import FAST, reopened, rows, seeded_world, state
 
 if TYPE_CHECKING:
     from omnigraph.spark.load.load_spec import Worker
@@ -151,3 +154,30 @@ def test_lance_continues_a_version_whose_file_is_on_its_way(indexed: Session, mo
 
     assert isinstance(outcome[0], int), outcome
     assert LanceTable(handles, table.path, outcome[0]).count() == 1
+
+
+def test_a_write_needs_no_directory_for_temporary_files(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container, nothing but the object store may be writable."""
+
+    def refuse(**_: object) -> None:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(local_encoding, "_directories", [])
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", refuse)
+
+    fresh = reopened(world, world.runtime.options)
+    write_tables(fresh, [TableWrite(table_key="node:A", append=rows({"n1": 1}))], operation="w", actor="x")
+
+    assert state(fresh)["node:A"]["n1"] == 1
+
+
+def test_versions_share_one_directory_for_temporary_files(world: Session) -> None:
+    table = open_table(world)
+    dataset = world.handles.open(table.path, table.version)
+
+    twins = [local_encoding.create_twin(dataset) for _ in range(3)]
+    files = [local_encoding.encode_rows(twin, rows({"n1": 1}))[1] for twin in twins]
+
+    assert len({twin.uri for twin in twins}) == 1
+    assert all(files)
+    assert not [path for path in Path(twins[0].uri).rglob("*") if path.is_file()]
