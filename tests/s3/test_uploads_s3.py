@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.commit.gc_horizon import check_staged_files
+from omnigraph.commit.manifest_types import GcHorizon
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
@@ -154,6 +156,21 @@ def test_lance_continues_a_version_whose_file_is_on_its_way(indexed: Session, mo
 
     assert isinstance(outcome[0], int), outcome
     assert LanceTable(handles, table.path, outcome[0]).count() == 1
+
+
+def test_a_file_that_is_on_its_way_was_not_collected(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a cleanup, a writer checks that its files are still there."""
+    held = Held(monkeypatch, "/data/")
+    staged = stage_append(open_table(world), rows({"n1": 1}))
+
+    thread, outcome = in_thread(
+        lambda: check_staged_files(world.store, GcHorizon(epoch=1), staged.files, is_leased=False)
+    )
+    thread.join(0.5)
+    held.may_go.set()
+    thread.join()
+
+    assert outcome == [None]
 
 
 def test_a_write_needs_no_directory_for_temporary_files(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
