@@ -126,7 +126,8 @@ class VersionContent:
             UnknownFormatError: Lance has to create this version.
             TooManyFragmentsError: There are no more numbers.
         """
-        fragments = {known: data for known, data in self.fragments.items() if known not in removed}
+        gone = frozenset(removed)
+        fragments = {known: data for known, data in self.fragments.items() if known not in gone}
         with_deletions = set(self.with_deletions.difference(removed))
         for fragment in updated:
             fragments[fragment["id"]] = _replace_deletions(fragments[fragment["id"]], fragment["deletion_file"])
