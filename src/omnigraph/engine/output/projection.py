@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.union_edges import unite_positions
 from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
@@ -219,7 +219,7 @@ class FrameValues:
         frame, rows = self.frame, np.arange(self.frame.size) if self.rows is None else self.rows
         columns = {name: frame.get_positions(name, rows) for name in find_variables(expr)}
 
-        def evaluate(part: Expr, at: slice) -> pa.Array:
+        def evaluate(part: Expr, at: Positions) -> pa.Array:
             return frame.evaluate_stored(part, rows[at])
 
         return evaluate_search_value(expr, columns, frame.types, len(rows), frame.context, evaluate)
