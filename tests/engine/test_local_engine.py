@@ -15,6 +15,7 @@ from worlds import runtime
 SCHEMA = """
 node Person { name: String @key  age: I64?  big: U64  score: F64?  note: String? }
 node City { name: String @key }
+node Item { name: String @key  unit: I64  uNit: I64 }
 edge Knows: Person -> Person { since: I64 }
 edge Lives: Person -> City
 """
@@ -40,6 +41,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     edges = [(number, (number * step + step) % PEOPLE) for number in range(PEOPLE) for step in (1, 3, 3, 7)]
     records: list[dict[str, object]] = [{"type": "Person", "data": person} for person in people]
     records += [{"type": "City", "data": {"name": name}} for name in ("bern", "oslo")]
+    records += [{"type": "Item", "data": {"name": f"i{n}", "unit": n, "uNit": -n // 2}} for n in range(6)]
     records += [{"edge": "Knows", "from": f"p{a:02}", "to": f"p{b:02}", "data": {"since": a}} for a, b in edges]
     records += [{"edge": "Lives", "from": f"p{n:02}", "to": ("bern", "oslo")[n % 2]} for n in range(0, PEOPLE, 2)]
     made.load(records, mode="append")
@@ -99,6 +101,20 @@ def test_a_step_without_a_relational_form_runs_over_the_rows_of_duckdb(graph: og
 
     assert f"({form}" in explained.text
     assert "from there on" in explained.text
+    assert ask(graph, text, "local") == ask(graph, text, "memory")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "match { $aB knows $ab; $ab.age > 3 } return { $aB.name as n, $ab.name as m } order { $ab.name, $aB.name }",
+        "match { $aB $eE: Knows $ab; $ab $ee: Knows $c; $eE.since < $ee.since } return { $ee.since, count(*) as n }",
+        "match { $a: Item } return { $a.unit as u, $a.uNit as v, count(*) as n } order { u, v }",
+        "match { $a: Item } return { $a.name as n } order { $a.unit, $a.uNit } limit 2",
+        "match { $a: Item; $b: Item; $a.unit = $b.uNit } return { $a.name as n, $b.name as m } order { n, m }",
+    ],
+)
+def test_names_that_differ_in_case_alone_are_different(graph: og.Graph, text: str) -> None:
     assert ask(graph, text, "local") == ask(graph, text, "memory")
 
 
