@@ -1,7 +1,10 @@
 """The local engine: the same answers as in memory, within a budget, with nothing left behind; and how it is chosen."""
 
+import os
+import signal
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -143,6 +146,23 @@ def test_a_cancelled_query_ends_and_leaves_nothing(graph: og.Graph, temporary: P
     with pytest.raises(QueryCancelledError):
         graph.query(f"query q() {{ {ENDLESS} return {{ count(*) as n }} }}", engine="local", budget=budget)
 
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_interrupt_ends_a_query_and_leaves_nothing(graph: og.Graph, temporary: Path) -> None:
+    def interrupt() -> None:
+        while not list(temporary.iterdir()):
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    budget = Budget(SystemClock(), seconds=20)
+    threading.Thread(target=interrupt, daemon=True).start()
+    text = f"query q() {{ {ENDLESS} return {{ $a, $b, $c, $d, $e, $f, count(*) as n }} }}"
+    with pytest.raises(KeyboardInterrupt):
+        graph.query(text, engine="local", budget=budget)
+
+    budget.check()  # not the deadline has ended it
     assert list(temporary.iterdir()) == []
 
 
