@@ -131,7 +131,7 @@ def _strip_id(column: str) -> str:
 
 def _read_columns(draft: _Draft) -> None:
     """Read all rows once: the kinds of the columns, and the values of those that could be a key."""
-    draft.columns = [ColumnEvidence(name) for name in draft.table.columns]
+    draft.columns = [ColumnEvidence(name, draft.forms) for name in draft.table.columns]
     candidates = {column: set[str]() for column in _list_key_candidates(draft)}
     for _, values in draft.table.read():
         draft.rows += 1
@@ -151,7 +151,11 @@ def _read_columns(draft: _Draft) -> None:
                     texts.add(text)
     by_name = {column.name: column for column in draft.columns}
     for name, texts in candidates.items():
-        if by_name[name].resolved in _KEY_KINDS and draft.rows:
+        # The id of `1.234` would be 1234, and what refers to it as it is written would find nothing.
+        is_grouped = by_name[name].resolved is ColumnKind.WHOLE and any(
+            draft.forms.normalize_number(text) != text for text in texts
+        )
+        if by_name[name].resolved in _KEY_KINDS and draft.rows and not is_grouped:
             draft.key, draft.keys = name, texts
             return
 
@@ -332,7 +336,9 @@ def _map_columns(draft: _Draft, names: Mapping[str, str | None]) -> SourceMappin
         type=draft.type,
         is_edge=bool(draft.is_edge),
         columns={column: name for column, name in names.items() if name != column},
-        forms=draft.forms,
+        formats={column.name: column.format for column in draft.columns if column.format and names.get(column.name)},
+        # A format belongs to its columns: the times of others are in ISO form.
+        forms=replace(draft.forms, date_format=None, datetime_format=None),
         dialect=draft.table.dialect,
     )
 

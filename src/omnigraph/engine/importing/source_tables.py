@@ -130,8 +130,22 @@ def _open_text(path: Path, dialect: CsvDialect) -> Generator[Iterable[str]]:
         try:
             yield TextIOWrapper(file, encoding=dialect.encoding, newline="")
         except UnicodeError as error:
-            reason = f"it is not {dialect.encoding}: {error}; name its encoding, such as --encoding latin-1"
+            reason = _describe_encoding(path, dialect.encoding)
             raise FileDamagedError(str(path), reason) from error
+
+
+def _describe_encoding(path: Path, encoding: str) -> str:
+    """Describe where a text file has bytes that its encoding does not have."""
+    with open_input(path) as file:
+        for number, line in enumerate(file, start=1):
+            # Both marks of the order of bytes, with which other encodings than UTF-8 start.
+            if number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                return f"it is not {encoding}; name its encoding: --encoding utf-16"
+            try:
+                line.decode(encoding)
+            except UnicodeError:
+                return f"line {number} is not {encoding}; name its encoding, such as --encoding latin-1"
+    return f"it is not {encoding}; name its encoding, such as --encoding latin-1"
 
 
 def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
@@ -143,6 +157,7 @@ def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
     names = tuple(cell.text for cell in first.cells)
     columns = names if dialect.has_header else tuple(f"column{number}" for number in range(1, len(names) + 1))
     _check_columns(path, columns)
+    first_line = "header" if dialect.has_header else "first line"
 
     def read() -> Iterator[Row]:
         with _open_text(path, dialect) as lines:
@@ -151,7 +166,10 @@ def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
                 next(records, None)
             for record in records:
                 if len(record.cells) != len(columns):
-                    reason = f"line {record.line} has {len(record.cells)} cells, and the header has {len(columns)}"
+                    reason = (
+                        f"line {record.line} has {len(record.cells)} cells, and the {first_line} has {len(columns)};"
+                        f" a cell with a `{delimiter}` in it stands in quotes"
+                    )
                     raise FileDamagedError(str(path), reason)
                 yield record.line, record.cells
 
@@ -202,6 +220,9 @@ def _read_objects(path: Path, *, is_lines: bool) -> Iterator[tuple[int, Mapping[
 def _parse_json(path: Path, text: bytes, line: int | None) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno if line is None else line}, column {error.colno}"
+        raise FileDamagedError(str(path), f"{place}: it is not JSON: {error.msg}") from error
     except ValueError as error:
         raise FileDamagedError(str(path), f"{'' if line is None else f'line {line}: '}{error}") from error
 
