@@ -225,6 +225,34 @@ def test_the_foreign_keys_of_a_database_are_edges(kind: str, tmp_path: Path) -> 
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_primary_key_of_several_columns_is_the_key(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"shop.{kind}"
+    connection = sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(str(path))
+    connection.execute("create table item (id integer primary key)")
+    connection.execute("create table line (pos integer, ord integer, what text, primary key (ord, pos))")
+    ends = "a integer references item(id), b integer references item(id)"
+    connection.execute(f"create table pair ({ends}, primary key (b, a))")
+    connection.execute(f"create table loose ({ends})")
+    connection.execute("insert into item values (1), (2)")
+    connection.execute("insert into line values (1, 7, 'x'), (2, 7, 'x')")
+    connection.execute("insert into pair values (1, 2)")
+    connection.execute("insert into loose values (1, 2)")
+    connection.commit()
+    connection.close()
+
+    graph = loaded(tmp_path, path)
+    source = og.infer_schema([path]).source
+    graph.load(og.read_files([path], source, mapping=og.infer_schema([path]).mapping), mode="merge")  # type: ignore[arg-type]
+
+    assert "@key(ord, pos)" in source
+    assert "edge Pair: Item -> Item {\n    @key(src, dst)\n}" in source
+    assert "a merge adds the rows again.\nedge Loose: Item -> Item {\n}" in source
+    # Only the edges without a key are there twice.
+    names = [record.get("edge") or record["type"] for record in exported(graph)]
+    assert {name: names.count(name) for name in names} == {"Item": 2, "Line": 2, "Pair": 1, "Loose": 2}
+
+
 def test_columnar_files_keep_their_types(tmp_path: Path) -> None:
     table = pa.table(
         {

@@ -70,7 +70,7 @@ class SourceTable:
     is_text: bool = False
     """Whether values are cells of text, whose types are not known."""
     dialect: CsvDialect = field(default_factory=CsvDialect)
-    primary_key: str | None = None
+    primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
 
     @property
@@ -334,11 +334,12 @@ class _SqliteReader:
         statement = "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' order by name"
         return [name for (name,) in self._query(statement)]
 
-    def describe(self, table: str) -> tuple[tuple[str, ...], str | None]:
-        """Return the columns of a table, and its primary key if that is one column."""
+    def describe(self, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the columns of a table, and those of its primary key."""
         rows = list(self._query(f"pragma table_info({_quote(table)})"))
-        keys = [row[1] for row in rows if row[5]]
-        return tuple(row[1] for row in rows), keys[0] if len(keys) == 1 else None
+        # The number in the primary key, from 1 on; 0 for other columns.
+        keys = sorted((row[5], row[1]) for row in rows if row[5])
+        return tuple(row[1] for row in rows), tuple(name for _, name in keys)
 
     def list_foreign_keys(self, table: str) -> list[ForeignKey]:
         """Return the foreign keys of a table that are one column each."""
@@ -374,11 +375,11 @@ class _DuckdbReader:
         statement = "select table_name from duckdb_tables() where schema_name = 'main' order by table_name"
         return [name for (name,) in self._query(statement)]
 
-    def describe(self, table: str) -> tuple[tuple[str, ...], str | None]:
-        """Return the columns of a table, and its primary key if that is one column."""
+    def describe(self, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the columns of a table, and those of its primary key."""
         columns = tuple(row[0] for row in self._query(f"describe {_quote(table)}"))
         keys = [names for names, _ in self._list_constraints(table, "PRIMARY KEY")]
-        return columns, keys[0][0] if len(keys) == 1 and len(keys[0]) == 1 else None
+        return columns, tuple(keys[0]) if keys else ()
 
     def list_foreign_keys(self, table: str) -> list[ForeignKey]:
         """Return the foreign keys of a table that are one column each."""
