@@ -69,7 +69,9 @@ class ValueForms:
             if not 1 <= len(first.removeprefix("-")) <= 3 or any(len(group) != 3 for group in groups):
                 return ""
             whole = first + "".join(groups)
-        return "" if "." in whole + rest else f"{whole}.{rest}" if sign else whole
+        if "." in whole + rest:
+            return ""
+        return f"{whole}.{rest}" if sign else whole
 
 
 def is_time_format(text: object) -> bool:
