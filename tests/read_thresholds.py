@@ -104,7 +104,7 @@ LARGE: dict[str, float] = {
     "search.nearest_neighbours._MIN_CLUSTERED_SIZE": 0,
     "search.nearest_neighbours._MIN_CLUSTERED_ROWS": 0,
     "search.nearest_neighbours._GATHER_FACTOR": 1,
-    "search.nearest_neighbours._CHUNK_ROWS": 2,
+    "search.nearest_neighbours.CHUNK_ROWS": 2,
     "tables.table_reader._BULK_DIVISOR": 1,
     "tables.table_reader._MIN_ROWS_PER_KEY": 1,
     "tables.table_reader._MAX_SINGLE_LOOKUPS": 1,

@@ -13,6 +13,7 @@ import omnigraph as og
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
 from omnigraph.errors import BadArgumentError, LimitError
+from page_blocks import check_programs
 from worlds import runtime
 
 SCHEMA = """
@@ -200,3 +201,9 @@ def test_auto_is_local_where_the_adjacency_does_not_fit(graph: og.Graph, memory_
 def test_an_engine_that_there_is_not_is_refused(graph: og.Graph) -> None:
     with pytest.raises(BadArgumentError, match="auto, memory, local"):
         graph.query("query q() { match { $a: Person } return { $a.age } }", engine="disk")
+
+
+def test_the_programs_of_the_page_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_programs("ask-a-graph-larger-than-memory.md", tmp_path, monkeypatch, capsys, programs=1)

@@ -116,7 +116,7 @@ def check_mapping(mapping: SourceMapping, table: SourceTable, catalog: Catalog) 
     type_: AnyType | None = catalog.find_edge(mapping.type) if mapping.is_edge else catalog.nodes.get(mapping.type)
     if type_ is None:
         what = "edge" if mapping.is_edge else "node"
-        raise BadArgumentError.bad_mapping(table.name, (f"the schema has no {what} type `{mapping.type}`",))
+        raise BadArgumentError.bad_file_mapping(table.name, (f"the schema has no {what} type `{mapping.type}`",))
     targets = {"id", *type_.by_name, *(("from", "to") if isinstance(type_, EdgeType) else ())}
     problems = [f"there is no column `{column}`" for column in mapping.columns if column not in table.columns]
     problems += [
@@ -149,7 +149,7 @@ def check_mapping(mapping: SourceMapping, table: SourceTable, catalog: Catalog) 
             f" {' '.join(f'--ignore {column!r}' for column in unknown[:3])}{' …' if len(unknown) > 3 else ''}"
         )
     if problems:
-        raise BadArgumentError.bad_mapping(table.name, tuple(problems))
+        raise BadArgumentError.bad_file_mapping(table.name, tuple(problems))
     return type_
 
 
@@ -165,11 +165,13 @@ def parse_mapping(text: str, name: str) -> list[SourceMapping]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadArgumentError.bad_mapping(name, (str(error),)) from error
+        raise BadArgumentError.bad_file_mapping(name, (str(error),)) from error
     extra = document.keys() - {"source"}
     entries = document.get("source", [])
     if extra or not isinstance(entries, list) or not entries:
-        raise BadArgumentError.bad_mapping(name, ("it has one `[[source]]` for each file and type, and nothing else",))
+        raise BadArgumentError.bad_file_mapping(
+            name, ("it has one `[[source]]` for each file and type, and nothing else",)
+        )
     return [_parse_source(entry, f"{name}, source {number}") for number, entry in enumerate(entries, start=1)]
 
 
@@ -198,7 +200,7 @@ def _parse_source(entry: Mapping[str, Any], name: str) -> SourceMapping:
         if not is_time_format(format_)
     ]
     if problems:
-        raise BadArgumentError.bad_mapping(name, tuple(problems))
+        raise BadArgumentError.bad_file_mapping(name, tuple(problems))
     forms = ValueForms(
         nulls=tuple(entry.get("null", ("",))),
         trues=tuple(entry.get("true", ("true",))),
@@ -291,5 +293,5 @@ def select_mappings(mappings: Iterable[SourceMapping], table: SourceTable, base:
         problem = (
             f"it maps {told}, and none is this file; name a file of the mapping, or its type with --node or --edge"
         )
-        raise BadArgumentError.bad_mapping(table.name, (problem,))
+        raise BadArgumentError.bad_file_mapping(table.name, (problem,))
     return named

@@ -193,7 +193,8 @@ class FrameValues:
         if len(at) < 2 or at[0] < 0 or not bool((at[1:] - at[:-1] == 1).all()):
             return None
         # Copying two columns of 1,000,000 numbers took a quarter of the time of an expression over them.
-        values = self.frame.get_table(expr.variable).view_run(expr.name, int(at[0]), len(at))
+        type_name = self.frame.types[expr.variable]
+        values = self.frame.context.view_run(type_name, expr.name, int(at[0]), len(at))
         return values if values is not None and values.type == to_arrow_type(expr.type) else None
 
     def log_overflow(self, variable: str, log: OverflowLog) -> None:
