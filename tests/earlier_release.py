@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.commit import manifest_codec, manifest_log
 from omnigraph.commit.manifest_types import Manifest
-from omnigraph.storage import cas_table, checksum_stamping
+from omnigraph.storage import cas_table, checksum_stamping, row_deletion
 from omnigraph.storage.verification import Verifier
 
 
@@ -24,6 +24,7 @@ def without_checksums() -> Iterator[None]:
     with (
         patch.object(checksum_stamping, "name_data_file", lambda name, _found, _blobs: name),
         patch.object(checksum_stamping, "mark_read_version", lambda found: found & 0xFFFF_FFFF),
+        patch.object(row_deletion, "mark_read_version", lambda found: found & 0xFFFF_FFFF),
         patch.object(checksum_stamping, "mark_uuid", lambda text, _found: text),
         patch.object(Verifier, "checksum_version", lambda *_: None),
         patch.object(manifest_log, "encode_head", plain_rows),

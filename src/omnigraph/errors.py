@@ -231,7 +231,7 @@ class BadArgumentError(OmnigraphError):
         )
 
     @variant
-    def bad_mapping(self, source: str, problems: tuple[str, ...]) -> str:
+    def bad_file_mapping(self, source: str, problems: tuple[str, ...]) -> str:
         """Report that a mapping of columns does not fit its file, the schema, or its own form."""
         return f"the mapping of `{source}` does not fit: {'; '.join(problems)}"
 

@@ -179,7 +179,7 @@ def test_a_csv_with_other_separators_than_commas_is_told_so(loader: Loader, mark
     code, told = loader.fails("--node", f"P={path}")
 
     assert code == 1
-    assert f"for `P`: {told_as} stand between its names, and CSV has commas there" in told
+    assert f"for `P`: {told_as} stand between its names, and CSV has commas there; say so with --delimiter" in told
 
 
 # --- calls -------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def test_a_preview_shows_what_would_go(graph: og.Graph, capsys: pytest.CaptureFi
     assert lines[0].endswith(" would be removed; data current or written within the last 1d is kept")
     assert lines[1:3] == ["branch kept collected", "main 2 2"]
     assert lines[3] == "table files bytes versions error"
-    assert lines[4].startswith("node:P 3 ")
+    assert lines[4].startswith("node:P 2 ")
     assert lines[-1] == "nothing was removed; run again with --confirm to remove it"
     assert names(graph.uri) == before
 

@@ -140,6 +140,7 @@ def test_indexes_as_json(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
         "coverage": 0.0,
         "segments": 0,
         "bytes": 0,
+        "recall": None,
     }
 
 

@@ -63,7 +63,7 @@ def test_the_benchmark_of_commits_runs() -> None:
 
     assert result.returncode == 0, result.stderr
     assert "history: 12 commits to 10" in result.stdout
-    assert "requests of: insert into one table (8)" in result.stdout
+    assert "requests of: insert into one table (7)" in result.stdout
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:

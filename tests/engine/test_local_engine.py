@@ -1,7 +1,10 @@
 """The local engine: the same answers as in memory, within a budget, with nothing left behind; and how it is chosen."""
 
+import os
+import signal
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -10,11 +13,13 @@ import omnigraph as og
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
 from omnigraph.errors import BadArgumentError, LimitError
+from page_blocks import check_programs
 from worlds import runtime
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  big: U64  score: F64?  note: String? }
 node City { name: String @key }
+node Item { name: String @key  unit: I64  uNit: I64 }
 edge Knows: Person -> Person { since: I64 }
 edge Lives: Person -> City
 """
@@ -40,6 +45,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     edges = [(number, (number * step + step) % PEOPLE) for number in range(PEOPLE) for step in (1, 3, 3, 7)]
     records: list[dict[str, object]] = [{"type": "Person", "data": person} for person in people]
     records += [{"type": "City", "data": {"name": name}} for name in ("bern", "oslo")]
+    records += [{"type": "Item", "data": {"name": f"i{n}", "unit": n, "uNit": -n // 2}} for n in range(6)]
     records += [{"edge": "Knows", "from": f"p{a:02}", "to": f"p{b:02}", "data": {"since": a}} for a, b in edges]
     records += [{"edge": "Lives", "from": f"p{n:02}", "to": ("bern", "oslo")[n % 2]} for n in range(0, PEOPLE, 2)]
     made.load(records, mode="append")
@@ -102,6 +108,20 @@ def test_a_step_without_a_relational_form_runs_over_the_rows_of_duckdb(graph: og
     assert ask(graph, text, "local") == ask(graph, text, "memory")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "match { $aB knows $ab; $ab.age > 3 } return { $aB.name as n, $ab.name as m } order { $ab.name, $aB.name }",
+        "match { $aB $eE: Knows $ab; $ab $ee: Knows $c; $eE.since < $ee.since } return { $ee.since, count(*) as n }",
+        "match { $a: Item } return { $a.unit as u, $a.uNit as v, count(*) as n } order { u, v }",
+        "match { $a: Item } return { $a.name as n } order { $a.unit, $a.uNit } limit 2",
+        "match { $a: Item; $b: Item; $a.unit = $b.uNit } return { $a.name as n, $b.name as m } order { n, m }",
+    ],
+)
+def test_names_that_differ_in_case_alone_are_different(graph: og.Graph, text: str) -> None:
+    assert ask(graph, text, "local") == ask(graph, text, "memory")
+
+
 def test_operators_and_their_time_are_shown_after_a_run(graph: og.Graph) -> None:
     explained = graph.explain(
         "query q() { match { $a knows $b } return { count(*) as n } }", engine="local", analyze=True
@@ -127,6 +147,23 @@ def test_a_cancelled_query_ends_and_leaves_nothing(graph: og.Graph, temporary: P
     with pytest.raises(QueryCancelledError):
         graph.query(f"query q() {{ {ENDLESS} return {{ count(*) as n }} }}", engine="local", budget=budget)
 
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_interrupt_ends_a_query_and_leaves_nothing(graph: og.Graph, temporary: Path) -> None:
+    def interrupt() -> None:
+        while not list(temporary.iterdir()):
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    budget = Budget(SystemClock(), seconds=20)
+    threading.Thread(target=interrupt, daemon=True).start()
+    text = f"query q() {{ {ENDLESS} return {{ $a, $b, $c, $d, $e, $f, count(*) as n }} }}"
+    with pytest.raises(KeyboardInterrupt):
+        graph.query(text, engine="local", budget=budget)
+
+    budget.check()  # not the deadline has ended it
     assert list(temporary.iterdir()) == []
 
 
@@ -164,3 +201,9 @@ def test_auto_is_local_where_the_adjacency_does_not_fit(graph: og.Graph, memory_
 def test_an_engine_that_there_is_not_is_refused(graph: og.Graph) -> None:
     with pytest.raises(BadArgumentError, match="auto, memory, local"):
         graph.query("query q() { match { $a: Person } return { $a.age } }", engine="disk")
+
+
+def test_the_programs_of_the_page_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_programs("ask-a-graph-larger-than-memory.md", tmp_path, monkeypatch, capsys, programs=1)

@@ -225,6 +225,34 @@ def test_the_foreign_keys_of_a_database_are_edges(kind: str, tmp_path: Path) -> 
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_primary_key_of_several_columns_is_the_key(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"shop.{kind}"
+    connection = sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(str(path))
+    connection.execute("create table item (id integer primary key)")
+    connection.execute("create table line (pos integer, ord integer, what text, primary key (ord, pos))")
+    ends = "a integer references item(id), b integer references item(id)"
+    connection.execute(f"create table pair ({ends}, primary key (b, a))")
+    connection.execute(f"create table loose ({ends})")
+    connection.execute("insert into item values (1), (2)")
+    connection.execute("insert into line values (1, 7, 'x'), (2, 7, 'x')")
+    connection.execute("insert into pair values (1, 2)")
+    connection.execute("insert into loose values (1, 2)")
+    connection.commit()
+    connection.close()
+
+    graph = loaded(tmp_path, path)
+    source = og.infer_schema([path]).source
+    graph.load(og.read_files([path], source, mapping=og.infer_schema([path]).mapping), mode="merge")  # type: ignore[arg-type]
+
+    assert "@key(ord, pos)" in source
+    assert "edge Pair: Item -> Item {\n    @key(src, dst)\n}" in source
+    assert "a merge adds the rows again.\nedge Loose: Item -> Item {\n}" in source
+    # Only the edges without a key are there twice.
+    names = [record.get("edge") or record["type"] for record in exported(graph)]
+    assert {name: names.count(name) for name in names} == {"Item": 2, "Line": 2, "Pair": 1, "Loose": 2}
+
+
 def test_columnar_files_keep_their_types(tmp_path: Path) -> None:
     table = pa.table(
         {
@@ -297,6 +325,99 @@ def test_a_bad_option_is_explained_and_nothing_changes(
     assert graph.snapshot().commit.id == head
 
 
+GERMAN = og.FileOptions(
+    decimal=",",
+    thousands=".",
+    true=["ja"],
+    false=["nein"],
+    date_format="%d.%m.%Y",
+    datetime_format="%d.%m.%Y %H:%M",
+)
+
+
+def test_the_forms_of_values_are_inferred_and_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "Rows.csv"
+    path.write_text(
+        "id;born;at;iso;pay;size;ok;note\n"
+        "1;31.01.2020;31.01.2020 10:00;2020-01-31;1.234,5;1.000;ja;1.5\n"
+        "2;01.02.2020;;2020-02-01;7;20;NEIN;31.01.2020\n"
+    )
+
+    inferred = og.infer_schema([path], options=GERMAN)
+    graph = og.create_graph(str(tmp_path / "g.omni"), inferred.source)
+    # The mapping alone says how the file is written.
+    graph.load(og.read_files([path], inferred.source, mapping=inferred.mapping), mode="append")  # type: ignore[arg-type]
+
+    assert [list(record["data"].values()) for record in exported(graph)] == [
+        [1, "2020-01-31", "2020-01-31T10:00:00Z", "2020-01-31", 1234.5, 1000, True, "1.5"],
+        [2, "2020-02-01", None, "2020-02-01", 7.0, 20, False, "31.01.2020"],
+    ]
+
+
+def test_words_and_formats_that_look_like_numbers_leave_other_columns_alone(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "Rows.csv", ["id", "ok", "day"], [["1", "0", "20200131"], ["2", "1", "20200201"]])
+    options = og.FileOptions(true=["1"], false=["0"], date_format="%Y%m%d")
+
+    source = schema_of(path, options=options)
+
+    assert re.findall(r"^    (\w+: \w+)", source, re.MULTILINE) == ["rows_id: I64", "ok: Bool", "day: Date"]
+
+
+@pytest.mark.parametrize("cell", ["1.5", "31.01.2020", "1234.567", "1,5.000"])
+def test_a_number_in_other_groups_is_refused(cell: str, graph: og.Graph, tmp_path: Path) -> None:
+    """It used to lose its separators: 1.5 was loaded as 15."""
+    path = write_csv(tmp_path / "p.csv", ["name", "pay"], [["Ada", cell]], ";")
+    streams = og.read_files([], graph.schema, nodes={"Person": [str(path)]}, options=GERMAN)
+
+    with pytest.raises(og.OmnigraphError, match=re.escape(f'got "{cell}"')):
+        graph.load(streams, mode="append")  # type: ignore[arg-type]
+
+
+def test_a_format_that_can_not_be_read_is_refused() -> None:
+    with pytest.raises(og.BadArgumentError, match="`date_format` can't be `%q`"):
+        og.infer_schema([], options=og.FileOptions(date_format="%q"))
+
+
+@pytest.mark.parametrize(
+    "name, data, message",
+    [
+        ("a.csv", "id\n1\né\n".encode("latin-1"), "line 3 is not utf-8; name its encoding, such as --encoding latin-1"),
+        ("a.csv", "id\n1\n".encode("utf-16"), "it is not utf-8; name its encoding: --encoding utf-16"),
+        (
+            "a.csv",
+            b"id,x\n1,2,3\n",
+            "line 2 has 3 cells, and the header has 2; a cell with a `,` in it stands in quotes",
+        ),
+        ("a.jsonl", b'{"x": 1}\n\n{"x": }\n', "line 3, column 7: it is not JSON: Expecting value"),
+        ("a.json", b'[{"x": 1},\n{"x": }]', "line 2, column 7: it is not JSON: Expecting value"),
+    ],
+)
+def test_a_damaged_file_is_described_with_its_place(name: str, data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+
+    with pytest.raises(og.OmnigraphError, match=re.escape(message)):
+        og.infer_schema([path])
+
+
+def test_a_file_that_two_sources_of_a_mapping_may_mean_is_refused(tmp_path: Path) -> None:
+    for place in ("a", "b", "c"):
+        (tmp_path / place).mkdir()
+        write_csv(tmp_path / place / "person.csv", ["id", "name"], [["1", place]])
+    inferred = og.infer_schema([tmp_path / "a/person.csv", tmp_path / "b/person.csv"])
+
+    assert len(og.read_files([tmp_path / "b/person.csv"], inferred.source, mapping=inferred.mapping)) == 1
+    with pytest.raises(og.BadArgumentError, match="none is this file"):
+        og.read_files([tmp_path / "c/person.csv"], inferred.source, mapping=inferred.mapping)
+
+
+def test_a_file_that_is_named_with_its_type_too_is_loaded_once(graph: og.Graph, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "people.csv", ["name"], [["Ada"]])
+
+    assert main(["load", graph.uri, str(path), "--node", f"Person={path}", "--mode", "append", "--quiet"]) == 0
+    assert len(exported(graph)) == 1
+
+
 def test_all_unknown_columns_are_named_with_the_way_to_ignore_them(
     graph: og.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,7 +462,9 @@ def test_a_mapping_is_checked_against_schema_and_header(graph: og.Graph, tmp_pat
         (good.replace('b = "born"', 'c = "born"'), "no column `c`"),
         (good.replace('"born"', '"name"'), "both `name`"),
         (good.replace("note =", "nope ="), "no property `nope`"),
-        (good + "wrong = 1\n[[source]]\nflie = 1\n", "unknown key `flie`; did you mean `file`"),
+        (good + "wrong = 1\n", "the format of `wrong` must be one of"),
+        (good.replace("%d.%m.%Y", "%q"), "the format of `b` must be one of"),
+        (good + "[[source]]\nflie = 1\n", "unknown key `flie`; did you mean `file`"),
         ("x = 1", "nothing else"),
         ("[[source", "does not fit"),
     ]:

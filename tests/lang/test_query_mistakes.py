@@ -69,7 +69,11 @@ IN_A_MATCH = [
         "expected `null`, found `true`",
         "`is` and `is not` stand before `null`; compare values with `=`",
     ),
-    ('$p.a «like» "x"', "unknown operator `like`", "write `contains`"),
+    (
+        '$p.a «like» "x"',
+        "unknown operator `like`",
+        "write `contains`, `starts_with` or `matches(text, expression)`; `lower(text)` for any case",
+    ),
     ('$p.a «startswith» "x"', "unknown operator `startswith`", "write `starts_with`"),
     ('$p.a «=~» "x"', "unknown operator `=~`", "write `contains`, or `matches(text, expression)`"),
     ("$p.a «=>» 3", "unknown operator `=>`", "write `>=`"),

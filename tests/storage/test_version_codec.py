@@ -15,7 +15,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.lance import _Session as Session
 
 from omnigraph.storage.layout import build_version_key
-from omnigraph.storage.protobuf import iter_parts
+from omnigraph.storage.protobuf import encode_integer, iter_parts, join_parts
 from omnigraph.storage.version_codec import (
     TooManyFragmentsError,
     UnknownFormatError,
@@ -184,6 +184,16 @@ def test_rows_without_stable_ids_and_foreign_files_are_left_to_lance(tmp_path: P
     described["files"][0]["base_id"] = 1
     with pytest.raises(UnknownFormatError):
         decode(tmp_path, dataset).apply(1, [described], (), ())
+
+
+@pytest.mark.parametrize("field", [9, 10])
+def test_a_version_with_a_feature_of_a_newer_lance_is_left_to_lance(tmp_path: Path, field: int) -> None:
+    """Lance refuses to continue it: a writer that does not know the feature could break it."""
+    dataset = create(tmp_path, build_rows(0, 1), None)
+    parts = [part for part in iter_parts(bytes(dataset._ds.serialized_manifest())) if part[0] != field]
+
+    with pytest.raises(UnknownFormatError, match="features"):
+        decode_version(join_parts([*parts, encode_integer(field, 2 | 1 << 20)]))
 
 
 def test_a_file_that_is_no_version_has_no_indexes() -> None:

@@ -76,6 +76,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph revert 01KE0000000000000000000003 people.omni --strategy theirs --as ada",
     ),
     "schema_apply": ("omnigraph schema apply people.omni --schema next.pg --as ada",),
+    "schema_infer": ("omnigraph schema infer people.csv knows.csv --edge Knows=knows.csv -o people.pg",),
     "schema_plan": (
         "omnigraph schema plan people.omni --schema next.pg",
         "omnigraph schema plan --from people.pg --schema next.pg",

@@ -39,7 +39,9 @@ schema = LazyGroup(
             "omnigraph.cli.schema:apply",
             "Change a graph's schema and migrate its tables in one commit.",
         ),
-        "infer": LazyCommand("omnigraph.cli.schema:infer", "Infer a schema from files, and how to load them."),
+        "infer": LazyCommand(
+            "omnigraph.cli.schema:infer", "Infer a schema from files, and the mapping with which they load."
+        ),
         "plan": LazyCommand(
             "omnigraph.cli.schema:plan",
             "Show the migration steps from one schema to another.",

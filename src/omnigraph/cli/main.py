@@ -158,6 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _prepare_process() -> None:
     """Prepare this process, which ends with the command, for a short run."""
     hide_pandas()
+    # Lance reads this once, when it is loaded. Its warnings about cells of an index are nothing to act on.
+    os.environ.setdefault("LANCE_LOG", "error")
     atexit.register(_skip_last_collection)
 
 

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
+from omnigraph.struct_decoder import get_decoder
+
 _CHECKSUM = re.compile(rb',?"checksum":"([0-9a-f]{16})"\}\Z')
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -32,7 +34,7 @@ def decode_with_checksum(data: bytes, record: type[S]) -> S:
     body = data if checksum is None else data[: checksum.start()] + b"}"
     if checksum is not None and checksum[1] != _compute_digest(body):
         raise ChecksumError("it does not match its checksum")
-    return msgspec.json.decode(body, type=record)
+    return get_decoder(record).decode(body)
 
 
 def _compute_digest(body: bytes) -> bytes:

@@ -173,8 +173,11 @@ def check_reachable(main: ManifestLog, manifest: Manifest, snapshot: Snapshot, j
 
 def _stat_files(store: GraphStorage, files: Sequence[str]) -> list[ObjectInfo | None]:
     """Return size and age of each file, None for one that does not exist."""
+    tables = dict.fromkeys("/".join(file.split("/", 2)[:2]) for file in files)
+    for table in tables:
+        # One that is on its way does not exist yet.
+        store.wait_for_uploads(table)
     if len(files) <= MAX_SINGLE_LOOKUPS:
         return [store.objects.stat(file) for file in files]
-    tables = dict.fromkeys("/".join(file.split("/", 2)[:2]) for file in files)
     infos = {info.key: info for table in tables for info in store.objects.list_under(table)}
     return [infos.get(file) for file in files]

@@ -26,6 +26,7 @@ from omnigraph.errors import CorruptError, Kind
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.checksums import format_checksum
+from omnigraph.struct_decoder import get_decoder
 
 # Checked before any row is decoded; see `check_stamp`.
 STAMP = INTERNAL_SCHEMA_VERSION
@@ -342,7 +343,7 @@ _TYPES = {
 
 def _decode(row: Row, record: type[S]) -> S:
     try:
-        return msgspec.json.decode(str(row["metadata"]), type=record)
+        return get_decoder(record).decode(str(row["metadata"]))
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ManifestCorruptError(f"the row `{row['object_id']}` can't be read: {error}") from error
 

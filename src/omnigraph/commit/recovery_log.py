@@ -9,6 +9,7 @@ from omnigraph.storage.cas_table import CasTable, create_cas_table, open_cas_tab
 from omnigraph.storage.cas_table_errors import SwapLostError, TableMissingError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import AUDIT
+from omnigraph.struct_decoder import convert
 
 SCHEMA = pa.schema(
     [
@@ -65,7 +66,7 @@ def read_rows(store: GraphStorage) -> list[AuditRow]:
         table = open_cas_table(store, AUDIT)
     except TableMissingError:
         return []
-    return [msgspec.convert(row, AuditRow) for row in _read_all_rows(table)]
+    return [convert(row, AuditRow) for row in _read_all_rows(table)]
 
 
 def _open(store: GraphStorage) -> CasTable:

@@ -79,6 +79,10 @@ class ExecutionContext:
         reader = self.get_reader(type_name)
         return evaluate_bound(at, lambda bound: reader.take_values(column, bound, self.budget))
 
+    def view_run(self, type_name: str, column: str, start: int, count: int) -> pa.Array | None:
+        """Return the values of rows that follow each other, without a copy; None if they are not in memory."""
+        return self.get_reader(type_name).view_run(column, start, count)
+
     def take_at(self, type_name: str, column: str, at: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return the same as `take_values`, at positions that are a column of values, null where there is none."""
         return self.take_values(type_name, column, fill_nulls(concat_chunks(at), NO_POSITION))

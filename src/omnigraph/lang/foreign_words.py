@@ -12,6 +12,14 @@ from omnigraph.lang.source import Source
 MATCH_FORM = "a pattern is written `match { $a: Person $a knows $b } return { $b.name }`"
 CASE_FORM = 'a case is written `case { $p.age < 18 => "child" else => "adult" }`'
 OPTIONAL_FORM = "an optional part is a block of the match: `match { $p: Person optional { $p worksAt $c } }`"
+JOIN_FORM = "an edge joins: `match { $p worksAt $c }`"
+ELEMENTS_FORM = (
+    'elements of a list become a list in a block: `collect { each $x in $p.tags $x != "a" return upper($x) }`'
+)
+QUANTIFIER_FORM = (
+    'some element is like that: `exists { each $x in $p.tags $x = "a" }`; '
+    'all are: `not { each $x in $p.tags $x != "a" }`'
+)
 
 STATEMENT_HINTS = {
     "select": "a read is written `match { $p: Person } return { $p.name }`",
@@ -33,7 +41,12 @@ PART_HINTS = {
     "optional": OPTIONAL_FORM,
     "unwind": STATEMENT_HINTS["unwind"],
     "merge": STATEMENT_HINTS["merge"],
-    "join": "an edge joins: `match { $p worksAt $c }`",
+    "join": JOIN_FORM,
+    "inner": JOIN_FORM,
+    "cross": "a match of two variables without an edge between them has all pairs: `match { $p: Person $c: City }`",
+    "left": OPTIONAL_FORM,
+    "right": OPTIONAL_FORM,
+    "full": OPTIONAL_FORM,
     "let": STATEMENT_HINTS["let"],
     "detach": STATEMENT_HINTS["detach"],
     "set": "properties are set by `match { … } update $p set { name: … }`",
@@ -54,6 +67,9 @@ CALL_HINTS = {
     "extract": "a part of a date is written `year($p.born)`, `month($p.born)` or `day($p.born)`",
 }
 """Functions, in small letters, whose arguments other languages write in their own way, and what to write."""
+
+QUANTIFIERS = ("all", "any", "none", "single", "every", "some")
+"""Functions that ask about the elements of a list elsewhere: `all(x in list where …)`."""
 
 VALUE_HINTS = {
     "current_date": "today is written `today()`",
@@ -85,6 +101,8 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
             cursor.refuse(token.span, "unexpected `(` before a node", f"{MATCH_FORM}, without parentheses and arrows")
         return
     word = token.text.lower()
+    if _is_join(cursor):
+        cursor.refuse(token.span, f"unexpected `{token.text}`", PART_HINTS[word])
     has_when = "when" in (following.text.lower(), cursor.peek(2).text.lower())
     if word == "case" and has_when and following.kind is not TokenKind.SIGN:
         cursor.fail("an expression", CASE_FORM)
@@ -93,6 +111,59 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
     if following.kind is TokenKind.VARIABLE or following.text.lower() == "match":
         message = f"unexpected `{abbreviate(following.text)}` after `{token.text}`"
         cursor.refuse(following.span, message, _BLOCK_HINTS[word])
+
+
+def _is_join(cursor: Cursor) -> bool:
+    """Return whether `join Person`, `left join …` or `left outer join …` starts at the cursor."""
+    word, following = cursor.peek().text.lower(), cursor.peek(1)
+    if word == "join":
+        return following.kind is TokenKind.TYPE or following.text == "{"
+    return word in ("inner", "cross", "left", "right", "full") and following.text.lower() in ("join", "outer")
+
+
+def refuse_edge_with_colon(cursor: Cursor) -> None:
+    """Refuse `$p :knows $q`, `$p [:knows] $q` and `$p <:knows> $q`, whose first variable is at the cursor."""
+    sign = cursor.peek(1)
+    at = 2
+    if sign.text in ("[", "<") and cursor.peek(2).text == ":" and not sign.starts_line:
+        at = 3
+    elif sign.text != ":" or not _is_edge_after_colon(cursor):
+        return
+    name, edge = abbreviate(cursor.peek().text), abbreviate(cursor.peek(at).text)
+    edge = edge[:1].lower() + edge[1:]
+    edge = f"<{edge}>" if sign.text == "<" else edge
+    cursor.refuse(cursor.peek(at - 1).span, "unexpected `:` before an edge", f"a hop is written `{name} {edge} $other`")
+
+
+def _is_edge_after_colon(cursor: Cursor) -> bool:
+    """Return whether an edge, and not a type, follows the variable and the `:` at the cursor: a hop goes on."""
+    variable, colon, name, end, following = (cursor.peek(ahead) for ahead in range(5))
+    if end.text == "{":
+        return name.kind is TokenKind.IDENT and following.kind is TokenKind.INT
+    if end.kind is not TokenKind.VARIABLE or end.starts_line:
+        return False
+    if following.text in ("}", ";", ",") or following.kind is TokenKind.END:
+        # A type may be followed by a Bool parameter alone; only `$p :Knows $q` looks like an edge.
+        is_spaced = variable.span.end < colon.span.start and colon.span.end == name.span.start
+        return name.kind is TokenKind.IDENT or (name.kind is TokenKind.TYPE and is_spaced)
+    # A type that was meant has another clause after it, which starts with the variable.
+    return name.kind is TokenKind.IDENT and (following.starts_line or following.kind is TokenKind.VARIABLE)
+
+
+def is_comprehension(cursor: Cursor) -> bool:
+    """Return whether `[x in list | …]` or `[x in list where …]` starts at the `[` at the cursor."""
+    if cursor.peek(1).kind not in (TokenKind.IDENT, TokenKind.VARIABLE) or cursor.peek(2).text.lower() != "in":
+        return False
+    depth, ahead = 0, 3
+    while (token := cursor.peek(ahead)).kind is not TokenKind.END:
+        if depth == 0 and (token.text in ("|", ",", "]") or token.text.lower() == "where"):
+            return token.text not in (",", "]")
+        depth += (token.text in _OPENING) - (token.text in _CLOSING)
+        ahead += 1
+    return False
+
+
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
 def _is_node_pattern(cursor: Cursor) -> bool:

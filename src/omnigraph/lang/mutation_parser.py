@@ -53,10 +53,12 @@ def _parse_statement(expressions: ExpressionParser, word: str, *, has_variables:
             )
             return _parse_insert_tail(cursor, Insert(type=type_, assignments=values, span=start.span))
         case "update":
-            values, where = _parse_set_and_where(expressions, type_.text)
+            values, where = _parse_set_and_where(expressions, type_.text, has_variables=has_variables)
             return Update(type=type_, assignments=values, where=where, span=start.span.to(cursor.previous))
         case _:
-            where = _parse_where(expressions, f"delete {abbreviate(type_.text)} where name = …")
+            where = _parse_where(
+                expressions, f"delete {abbreviate(type_.text)} where name = …", "delete $p" if has_variables else None
+            )
             return Delete(type=type_, where=where, span=start.span.to(cursor.previous))
 
 
@@ -116,28 +118,35 @@ def _parse_values(expressions: ExpressionParser, what: str, example: str) -> tup
     return parse_assignments(expressions, opening, what, needs_commas=False)
 
 
-def _parse_set_and_where(expressions: ExpressionParser, type_: str) -> tuple[tuple[Assignment, ...], Expr]:
+def _parse_set_and_where(
+    expressions: ExpressionParser, type_: str, *, has_variables: bool
+) -> tuple[tuple[Assignment, ...], Expr]:
     cursor = expressions.cursor
     example = f"update {abbreviate(type_)} set {{ name: … }} where name = …"  # noqa: S608 - words of a message, no SQL
+    matched = "update $p set { name: … }" if has_variables else None
     early: Expr | None = None
     if cursor.is_at("where"):
         word = cursor.peek()
-        early = _parse_where(expressions, example)
+        early = _parse_where(expressions, example, matched)
         cursor.report(word.span, "`where` stands after `set { … }`", f"write `{example}`")
     if not cursor.accept("set"):
         if not cursor.is_at("{"):
             cursor.fail("`set`", f"for example `{example}`")
-        cursor.report_missing("missing `set`", f"write `{example}`")
+        cursor.report_missing("missing `set`", f"write `{matched or example}`")
     values = _parse_values(expressions, f"the values of `{abbreviate(type_)}`", example)
-    return values, early or _parse_where(expressions, example)
+    return values, early or _parse_where(expressions, example, matched)
 
 
-def _parse_where(expressions: ExpressionParser, example: str) -> Expr:
+def _parse_where(expressions: ExpressionParser, example: str, matched: str | None) -> Expr:
+    """Parse `where` and a condition; after a match, the `matched` form was probably meant."""
     cursor = expressions.cursor
     if not cursor.accept("where"):
+        hint = f"say which ones: `{example}`"
+        if matched is not None:
+            hint = f"what the match found is named by its variable: `match {{ $p: Person … }} {matched}`"
         if _is_end(cursor.peek()):
-            cursor.report_missing("missing `where`", f"say which ones: `{example}`")
-        cursor.fail("`where`", f"say which ones: `{example}`")
+            cursor.report_missing("missing `where`", hint)
+        cursor.fail("`where`", hint)
     return expressions.parse_condition()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from omnigraph.lang.block_ends import is_at_block_end
 from omnigraph.lang.cursor import Cursor, parse_type_name
 from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
-from omnigraph.lang.foreign_words import refuse_foreign_clause
+from omnigraph.lang.foreign_words import PART_HINTS, refuse_edge_with_colon, refuse_foreign_clause
 from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal, parse_way_conditions
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
@@ -151,7 +151,7 @@ class PatternParser:
             meant = find_closest(word, (*_CLAUSE_BLOCKS, *BLOCK_KINDS))
             if meant is None or meant in BLOCK_KINDS:
                 hint = "a match block holds bindings, traversals, predicates, and blocks such as `not { … }`"
-                hint = hint if meant is None else f"did you mean `{meant}`?"
+                hint = PART_HINTS.get(word.lower(), hint) if meant is None else f"did you mean `{meant}`?"
                 cursor.refuse(start.span, f"unexpected `{abbreviate(word)} {{`", hint)
             cursor.report(start.span, f"unexpected `{word} {{`", f"did you mean `{meant}`?")
             word = meant
@@ -226,6 +226,7 @@ class PatternParser:
             return self._parse_binding(parse_variable(cursor, "a variable"))
         if is_traversal(cursor, 1):
             return self._parse_hop(parse_variable(cursor, "a variable"))
+        refuse_edge_with_colon(cursor)
         if cursor.is_followed_by(":"):
             return self._parse_binding(parse_variable(cursor, "a variable"))
         if cursor.is_followed_by("<") and cursor.peek(2).kind is TokenKind.VARIABLE and cursor.peek(3).text == ":":

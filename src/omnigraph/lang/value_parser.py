@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, parse_property_name
-from omnigraph.lang.foreign_words import CALL_HINTS
+from omnigraph.lang.foreign_words import CALL_HINTS, ELEMENTS_FORM, QUANTIFIER_FORM, QUANTIFIERS, is_comprehension
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import MAX_LIST_ITEMS, is_at_literal, parse_literal
 from omnigraph.lang.literals import ListLiteral, Name
@@ -88,6 +88,10 @@ def parse_parenthesized(parser: Expressions) -> Expr:
 def parse_list(parser: Expressions) -> Expr:
     """Parse `[a, b, …]`; a list of literals is a literal."""
     cursor = parser.cursor
+    if is_comprehension(cursor):
+        start, name = cursor.peek(), cursor.peek(1)
+        message = f"expected the items of a list, found `{abbreviate(name.text)} in`"
+        cursor.refuse(start.span.to(cursor.peek(2).span), message, ELEMENTS_FORM)
     opening = cursor.advance()
     items: list[Expr] = []
     with cursor.nest():
@@ -99,7 +103,8 @@ def parse_list(parser: Expressions) -> Expr:
             elif is_at_literal(cursor) and not cursor.peek().starts_line:
                 cursor.report_missing("missing `,`", "put a `,` between a value and the next")
             elif not cursor.is_at("]"):
-                cursor.fail("`,` or `]`", f"the list's `[` is in {cursor.format_position(opening.span)}")
+                hint = f"the list's `[` is in {cursor.format_position(opening.span)}"
+                cursor.fail("`,` or `]`", ELEMENTS_FORM if cursor.is_at("for", "FOR") else hint)
     span = opening.span.to(cursor.advance().span)
     if len(items) > MAX_LIST_ITEMS:
         cursor.report_limit(opening.span, f"a list has at most {MAX_LIST_ITEMS:,} items", "pass it as a parameter")
@@ -252,7 +257,9 @@ def parse_call(parser: Expressions) -> Call:
                 continue
             if cursor.is_at(")") or _is_at_call_part(cursor):
                 break
-            _report_missing_comma(cursor, opening, CALL_HINTS.get(word.text.lower()))
+            is_quantifier = word.text.lower() in QUANTIFIERS and cursor.is_at(":", "|")
+            form = QUANTIFIER_FORM if is_quantifier else CALL_HINTS.get(word.text.lower())
+            _report_missing_comma(cursor, opening, form)
         has_arguments = bool(arguments or options)
         where = parser.parse_condition() if has_arguments and cursor.accept("where") else None
         order = parse_order(parser) if has_arguments and cursor.accept("order") else ()

@@ -99,6 +99,7 @@ def infer_schema(
         BadArgumentError: A file is said to hold edges, and its ends can't be found; or no file is named.
     """
     options = options or FileOptions()
+    forms = options.forms
     types: dict[str, str] = {}
     edge_types: dict[str, str] = {}
     paths = [path for file in files for path in list_paths(file)]
@@ -110,7 +111,7 @@ def infer_schema(
     if not paths:
         raise BadArgumentError("files", "left out", "name the files to read")
     tables = [table for path in dict.fromkeys(paths) for table in open_tables(path, options.dialect)]
-    return infer_from_tables(tables, options.forms, nodes=types, edges=edge_types, has_enums=enums)
+    return infer_from_tables(tables, forms, nodes=types, edges=edge_types, has_enums=enums)
 
 
 def read_files(  # noqa: PLR0913 - all but the files and the schema by name
@@ -150,7 +151,8 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
     for is_edge, by_type in ((False, nodes), (True, edges)):
         for type_name, places in (by_type or {}).items():
             named += [(path, type_name, is_edge) for place in places for path in list_paths(place)]
-    named += [(path, None, False) for file in files for path in list_paths(file)]
+    typed = {path for path, _, _ in named}
+    named += [(path, None, False) for file in files for path in list_paths(file) if path not in typed]
     prepared: list[tuple[SourceTable, SourceMapping, AnyType]] = []
     for path, name, is_edge in named:
         for table in open_tables(path, _find_dialect(path, given, base, options)):

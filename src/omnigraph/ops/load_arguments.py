@@ -52,7 +52,7 @@ def build_load_input(
     # Each source has taken the columns of its type: what is left belongs to none.
     if maps:
         name = next(iter(maps))
-        raise BadArgumentError.bad_input_name(name, "the name of a type that is loaded from columns")
+        raise BadArgumentError("map", f"`{name}`", "no file of this type is loaded from columns")
     return LoadInput(graph=() if data is None else tuple(_iter_graph_sources(data)), typed=typed)
 
 

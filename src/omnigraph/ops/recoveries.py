@@ -7,6 +7,7 @@ from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_count
 from omnigraph.ops.session import Session, is_readable
 from omnigraph.policy import Action
+from omnigraph.struct_decoder import get_decoder
 
 
 class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +59,7 @@ def list_recoveries(session: Session, *, limit: int | None = None, before: str |
 
 
 def _decode(row: recovery_log.AuditRow) -> Recovery:
-    outcomes = msgspec.json.decode(row.outcomes, type=_Outcomes)
+    outcomes = get_decoder(_Outcomes).decode(row.outcomes)
     return Recovery(
         id=row.recovery_id,
         operation_id=row.operation_id,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.foreign_words import ELEMENTS_FORM, QUANTIFIER_FORM, QUANTIFIERS
 from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.alias_scope import AliasResolver
 from omnigraph.query.bind_aggregates import AggregateBinder
@@ -151,6 +152,8 @@ class ExprBinder:
             case ast.Index():
                 return computed.bind_index(node)
             case ast.ListExpr():
+                if len(node.items) == 1 and self._refuse_element(node.items[0], ELEMENTS_FORM):
+                    return None
                 return computed.bind_list(node)
             case ast.Case():
                 return computed.bind_case(node)
@@ -243,7 +246,27 @@ class ExprBinder:
         value = None if silent is None else silent.resolve(node)
         return value is not None and isinstance(value.type, WalkOf)
 
+    def _refuse_element(self, node: ast.Expr, form: str) -> bool:
+        """Report `x in list` whose `x` is to be each element, as other languages bind it; return whether it is."""
+        if not (isinstance(node, ast.Compare) and node.op is ast.CompareOp.IN):
+            return False
+        left = node.left
+        names = self.names.names if isinstance(self.names, AliasResolver) else self.names
+        if not isinstance(left, ast.Variable | ast.BareName) or not isinstance(names, ReadNameResolver):
+            return False
+        if isinstance(left, ast.BareName) and names is not self.names:
+            # It may be an alias.
+            return False
+        unbound = DiagnosticCollector()
+        if replace(names, findings=unbound).resolve(left) is not None or not len(unbound):
+            return False
+        self.findings.add_error("T6", left.span, f"`{print_expr(left)}` has no value here", form)
+        return True
+
     def _bind_call(self, node: ast.Call, context: CallContext) -> Expr | None:
+        is_quantifier = node.function.text in QUANTIFIERS and len(node.arguments) == 1
+        if is_quantifier and self._refuse_element(node.arguments[0], QUANTIFIER_FORM):
+            return None
         function = resolve_function(node, context, self.findings)
         if function is None:
             return None

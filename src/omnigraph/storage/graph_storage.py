@@ -200,6 +200,8 @@ class CountingObjectStore:
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
         self._telemetry.record("control", "get")
+        if self._location is not None:
+            UPLOADS.wait([self._location.join(key).uri])
         return self._inner.get(key)
 
     def get_start(self, key: str, size: int) -> bytes:

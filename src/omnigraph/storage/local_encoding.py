@@ -19,7 +19,7 @@ from omnigraph.storage.protobuf import iter_parts, join_parts
 from omnigraph.storage.version_codec import FRAGMENTS, INDEX_SECTION
 
 _lock = threading.Lock()
-# Removed when the process ends. Its tables are empty: a file is removed once it is read.
+# Removed when the process ends. It is empty: a file is removed once it is read.
 _directories: list["tempfile.TemporaryDirectory[str]"] = []
 
 
@@ -27,11 +27,15 @@ def create_twin(dataset: LanceDataset) -> LanceDataset:
     """Return an empty table on the local disk with the columns of a table, and Lance's numbers of them.
 
     It exists in memory only: a handle of it is enough to write files.
+
+    Raises:
+        OSError: There is no directory for temporary files.
     """
     with _lock:
         if not _directories:
             _directories.append(tempfile.TemporaryDirectory(prefix="omnigraph-", ignore_cleanup_errors=True))
-        path = tempfile.mkdtemp(dir=_directories[0].name)
+        # One for all: Lance gives each file a name of its own, and a long-lived process has many versions.
+        path = _directories[0].name
     manifest = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - there is no public way
     parts = [part for part in iter_parts(manifest) if part[0] not in {FRAGMENTS, INDEX_SECTION}]
     return LanceDataset(path, int(dataset.version), serialized_manifest=join_parts(parts))

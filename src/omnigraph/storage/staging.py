@@ -35,6 +35,7 @@ from omnigraph.storage.row_deletion import delete_rows, remove_files
 from omnigraph.storage.table_cache import VerifyLevel
 from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import iter_staged_batches
+from omnigraph.telemetry import log as telemetry_log
 
 ID = "id"
 MAX_FRAGMENT_ROWS = 1_048_576
@@ -390,7 +391,10 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
     if source.is_empty:
         return ()
     if store.local is None and isinstance(rows, pa.Table) and is_small(rows) and not any(map(is_blob, dataset.schema)):
-        return (_upload_rows(table, source.open_reader(), rows),)
+        try:
+            return (_upload_rows(table, source.open_reader(), rows),)
+        except OSError as error:
+            telemetry_log.info("rows of %s are not encoded on the local disk: %s", table.path, error)
     progress = _WriteProgress(table, observer)
     with attribute_requests(store.runtime.telemetry, "table"), translate_store_errors(f"write rows of {table.path}"):
         try:

@@ -17,6 +17,7 @@ from omnigraph.storage.io_counters import attribute_requests, convert_store_erro
 from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.local_encoding import create_twin
+from omnigraph.storage.object_store import ObjectMissingError
 from omnigraph.storage.verification import raise_mismatch
 from omnigraph.storage.version_codec import VersionContent, decode_indexes, decode_version
 
@@ -308,16 +309,22 @@ class TableCache:
 
         Raises:
             UnknownFormatError: Its format is not known.
+            PinUnreadableError: The file is missing.
         """
         content = self._contents.get(path)
         if content is None or content.number != version:
             manifest = bytes(self.open(path, version)._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
             content = decode_version(manifest)
             if content.has_indexes:
-                file = self.store.objects.get(build_version_key(path, version)).data
-                content = replace(content, indexes=decode_indexes(file))
+                content = replace(content, indexes=decode_indexes(self._read_version_file(path, version)))
             self.put_content(path, content)
         return content
+
+    def _read_version_file(self, path: str, version: int) -> bytes:
+        try:
+            return self.store.objects.get(build_version_key(path, version)).data
+        except ObjectMissingError as error:
+            raise self.explain(PinUnreadableError(path, version, str(error))) from error
 
     def put_content(self, path: str, content: VersionContent) -> None:
         """Keep the content of a version, for the next write of its table."""

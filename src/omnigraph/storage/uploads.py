@@ -1,6 +1,6 @@
 """Write small files to an object store in the background, so that a chain of writes waits for their requests once.
 
-The flush before a swap waits for a file, as do a read of its table and its removal.
+The flush before a swap waits for a file, as do a read of it or of its table, and its removal.
 """
 
 import threading

@@ -44,9 +44,11 @@ _FRAGMENT_ROWS = 4
 _FRAGMENT_ROW_IDS = 5
 _FRAGMENT_UPDATED_AT = 7
 _FRAGMENT_CREATED_AT = 9
-# Flags that a reader and a writer must know: some fragment has deleted rows; rows have stable ids.
+# Flags that a reader and a writer must know: some fragment has deleted rows; rows have stable ids; there are settings.
 _HAS_DELETIONS = 1
 _HAS_STABLE_ROW_IDS = 2
+_HAS_SETTINGS = 8
+_KNOWN_FLAGS = _HAS_DELETIONS | _HAS_STABLE_ROW_IDS | _HAS_SETTINGS
 # At the end of the file: the position of the manifest, the version of the format, and a mark.
 _FOOTER: Final = struct.Struct("<Q2H4s")
 _MARK = b"LANC"
@@ -124,7 +126,8 @@ class VersionContent:
             UnknownFormatError: Lance has to create this version.
             TooManyFragmentsError: There are no more numbers.
         """
-        fragments = {known: data for known, data in self.fragments.items() if known not in removed}
+        gone = frozenset(removed)
+        fragments = {known: data for known, data in self.fragments.items() if known not in gone}
         with_deletions = set(self.with_deletions.difference(removed))
         for fragment in updated:
             fragments[fragment["id"]] = _replace_deletions(fragments[fragment["id"]], fragment["deletion_file"])
@@ -153,7 +156,7 @@ def decode_version(manifest: bytes) -> VersionContent:
     """Take a manifest of Lance apart; its list of indexes, if `has_indexes`, is added by `decode_indexes`.
 
     Raises:
-        UnknownFormatError: The rows have no stable ids.
+        UnknownFormatError: The rows have no stable ids, or the version has features that this module does not know.
     """
     fragments: dict[int, bytes] = {}
     with_deletions = set()
@@ -179,6 +182,9 @@ def decode_version(manifest: bytes) -> VersionContent:
     flags = values[_READER_FLAGS], values[_WRITER_FLAGS]
     if not all(flag & _HAS_STABLE_ROW_IDS for flag in flags):
         raise UnknownFormatError("its rows have no stable ids")
+    # Lance knows whether it may continue such a version.
+    if any(flag & ~_KNOWN_FLAGS for flag in flags):
+        raise UnknownFormatError(f"it has the features {flags}")
     return VersionContent(
         number=values[_VERSION],
         fragments=fragments,

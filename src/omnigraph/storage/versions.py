@@ -141,6 +141,8 @@ def create_version(
     store: GraphStorage, path: str, dataset: LanceDataset, operation: LanceOperation.BaseOperation
 ) -> LanceDataset:
     """Create a detached version without caching its handle."""
+    # Lance reads the indexes from the file of the version before, which may be on its way.
+    store.wait_for_uploads(path)
     try:
         with (
             attribute_requests(store.runtime.telemetry, "table"),

@@ -139,7 +139,8 @@ def _describe_separators(only: str) -> str:
     """Describe a header that is one column because its names are not separated by commas."""
     marks = {";": "semicolons", "\t": "tabs", "|": "bars"}
     found = next((told for mark, told in marks.items() if mark in only), None)
-    return "" if found is None else f": {found} stand between its names, and CSV has commas there"
+    told = "stand between its names, and CSV has commas there; say so with --delimiter"
+    return "" if found is None else f": {found} {told}"
 
 
 def format_hint(word: str, known: Iterable[str]) -> str:

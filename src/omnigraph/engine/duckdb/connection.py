@@ -6,8 +6,10 @@ whatever could try. The connection has no table to write to, and is thrown away 
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from typing import TypeVar
 
 import duckdb
 
@@ -15,6 +17,7 @@ from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.engine.query_budget import Budget
 from omnigraph.errors import OmnigraphError
 
+_T = TypeVar("_T")
 SPILL_PREFIX = "omnigraph-sql-"
 # How often the deadline and a cancellation are looked at.
 _POLL_SECONDS = 0.02
@@ -92,3 +95,29 @@ def interrupt_when_over(connection: duckdb.DuckDBPyConnection, budget: Budget) -
     finally:
         done.set()
         watcher.join()
+
+
+def await_call(connection: duckdb.DuckDBPyConnection, call: Callable[[], _T]) -> _T:
+    """Return what a call of DuckDB returns; Ctrl-C ends it.
+
+    It runs in a thread of its own: in the main thread, DuckDB would not see the signal until all rows were computed, or
+    report it as an error of its own.
+    """
+    outcome: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+            outcome.set_exception(error)
+
+    worker = threading.Thread(target=work, name="omnigraph-sql-call", daemon=True)
+    worker.start()
+    try:
+        return outcome.result()
+    finally:
+        # Alive only if an interrupt came while this thread was waiting.
+        while worker.is_alive():
+            if not outcome.done():
+                connection.interrupt()
+            worker.join(_POLL_SECONDS)

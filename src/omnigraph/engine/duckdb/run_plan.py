@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Bindings
-from omnigraph.engine.duckdb.connection import count_threads, interrupt_when_over, open_connection
+from omnigraph.engine.duckdb.connection import await_call, count_threads, interrupt_when_over, open_connection
 from omnigraph.engine.duckdb.group_rows import build_group_frame
 from omnigraph.engine.duckdb.plan_dialect import DuckDbDialect, build_printer, print_condition, quote
 from omnigraph.engine.duckdb.plan_profile import list_operators
@@ -212,10 +212,10 @@ class LocalEngine:
             interrupt_when_over(connection, budget),
         ):
             text = self._register(connection, prepared, failures, streams)
-            reader = connection.sql(text).to_arrow_reader(_CHUNK_ROWS)
+            reader = await_call(connection, lambda: connection.sql(text).to_arrow_reader(_CHUNK_ROWS))
             # The first one has the columns, if there is no row.
             yield pa.RecordBatch.from_pylist([], reader.schema)
-            for batch in reader:
+            while (batch := await_call(connection, lambda: next(reader, None))) is not None:
                 budget.check()
                 yield batch
             if self.context.profile is not None:

@@ -8,7 +8,7 @@ from datetime import date, datetime
 import duckdb
 import pyarrow as pa
 
-from omnigraph.engine.duckdb.connection import count_threads, interrupt_when_over, open_connection
+from omnigraph.engine.duckdb.connection import await_call, count_threads, interrupt_when_over, open_connection
 from omnigraph.engine.duckdb.sql_errors import SqlError, SqlFailedError, translate_error
 from omnigraph.engine.duckdb.statement_check import check_statement
 from omnigraph.engine.duckdb.table_streams import MIN_STREAM_ROWS, ReadFailures, TableStream, split_table
@@ -130,13 +130,14 @@ def _fetch(
     connection: duckdb.DuckDBPyConnection, text: str, values: dict[str, object], budget: Budget, allowed: int | None
 ) -> pa.Table:
     """Return the result as it comes, within half of the memory limit."""
-    relation = connection.sql(text, params=values) if values else connection.sql(text)
+    # With parameters, it is computed here already.
+    relation = await_call(connection, lambda: connection.sql(text, params=values or None))
     duplicate = find_duplicate_name(relation.columns)
     if duplicate is not None:
         raise SqlError(f"two columns of the result are called `{duplicate}`; give each its own name with `as`")
-    reader = relation.to_arrow_reader(_BATCH_ROWS)
+    reader = await_call(connection, lambda: relation.to_arrow_reader(_BATCH_ROWS))
     batches, nbytes = [], 0
-    for batch in reader:
+    while (batch := await_call(connection, lambda: next(reader, None))) is not None:
         budget.check()
         nbytes += batch.nbytes
         if allowed is not None:

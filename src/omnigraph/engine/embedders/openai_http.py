@@ -15,6 +15,7 @@ from omnigraph.engine.embed import EmbeddingError, ProviderFailedError
 from omnigraph.engine.query_budget import Budget
 from omnigraph.errors import SettingsError
 from omnigraph.options import OPENAI_URL, EmbedOptions
+from omnigraph.struct_decoder import get_decoder
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
@@ -149,7 +150,7 @@ class OpenAIProvider:
         if response.status != 200:
             raise EmbeddingError.embedding_refused(self.name, response.status, self._format_problem(content))
         try:
-            items = msgspec.json.decode(content, type=_Reply).data
+            items = get_decoder(_Reply).decode(content).data
         except msgspec.DecodeError as error:
             raise ProviderFailedError(self.name, f"its response can't be decoded ({error})") from error
         items.sort(key=lambda item: item.index)
@@ -163,7 +164,7 @@ class OpenAIProvider:
     def _format_problem(self, content: bytes) -> str:
         """Return the server's error message on one line, with the key masked if the message contains it."""
         try:
-            error = msgspec.json.decode(content, type=_ErrorReply).error
+            error = get_decoder(_ErrorReply).decode(content).error
             text = error if isinstance(error, str) else error.message
         except msgspec.DecodeError:
             text = content.decode("utf-8", "replace")

@@ -7,6 +7,8 @@ from datetime import date, datetime
 from enum import Enum
 
 from omnigraph.engine.importing.csv_dialect import Cell
+from omnigraph.engine.importing.graph_records import parse_bool, parse_instant
+from omnigraph.engine.importing.mapping import ValueForms
 
 # Up to here a whole number fits I64 whatever its digits are.
 MAX_DIGITS = 18
@@ -57,7 +59,10 @@ class ColumnEvidence:
     """What is known of a column after some of its values."""
 
     name: str
+    forms: ValueForms = field(default_factory=ValueForms)
     kind: ColumnKind | None = None
+    formatted: set[ColumnKind] = field(default_factory=lambda: {ColumnKind.BOOL, ColumnKind.DATE, ColumnKind.DATETIME})
+    """Of these, what all cells are in the words and formats of `forms`."""
     values: int = 0
     nulls: int = 0
     looks_like_dates: bool = True
@@ -71,9 +76,14 @@ class ColumnEvidence:
         """Take one value that is not null into account."""
         self.values += 1
         text = value.text if isinstance(value, Cell) else value
-        kind = classify(value)
+        if isinstance(value, Cell):
+            self.formatted = {kind for kind in self.formatted if _is_written(value.text, kind, self.forms)}
+            kind = _classify_cell(value.text, self.forms)
+        else:
+            self.formatted = set()
+            kind = classify(value)
         if kind in (ColumnKind.WHOLE, ColumnKind.WHOLES):
-            items = value if isinstance(value, list | tuple) else (text,)
+            items = value if isinstance(value, list | tuple) else (self.forms.normalize_number(str(text)),)
             self.largest = max(self.largest, *(abs(int(str(item))) for item in items))
         self.kind = kind if self.kind is None else combine(self.kind, kind)
         if self.looks_like_dates:
@@ -88,11 +98,19 @@ class ColumnEvidence:
         """The type of the column; text if it has no values, or if its numbers would lose digits."""
         if self.kind is None:
             return ColumnKind.TEXT
+        if self.formatted:
+            return next(kind for kind in ColumnKind if kind in self.formatted)
         if self.kind is ColumnKind.EMPTY_LIST:
             return ColumnKind.TEXTS
         if self.kind in (ColumnKind.FLOAT, ColumnKind.FLOATS) and self.largest > _MAX_EXACT:
             return ColumnKind.TEXT
         return self.kind
+
+    @property
+    def format(self) -> str | None:
+        """The format of the column's times, if they are not in ISO form."""
+        formats = {ColumnKind.DATE: self.forms.date_format, ColumnKind.DATETIME: self.forms.datetime_format}
+        return formats.get(self.resolved) if self.values and self.formatted else None
 
     @property
     def enum_values(self) -> list[str] | None:
@@ -118,9 +136,7 @@ def combine(left: ColumnKind, right: ColumnKind) -> ColumnKind:
 
 
 def classify(value: object) -> ColumnKind:
-    """Return the narrowest kind of one value."""
-    if isinstance(value, Cell):
-        return _classify_cell(value.text)
+    """Return the narrowest kind of one value that has a type."""
     if isinstance(value, bool):
         return ColumnKind.BOOL
     if isinstance(value, int):
@@ -140,16 +156,25 @@ def classify(value: object) -> ColumnKind:
     return ColumnKind.TEXT
 
 
-def _classify_cell(text: str) -> ColumnKind:
-    if text.lower() in ("true", "false"):
-        return ColumnKind.BOOL
+def _is_written(text: str, kind: ColumnKind, forms: ValueForms) -> bool:
+    """Return whether a text is a Bool, Date or DateTime in the words and formats that were given."""
+    if kind is ColumnKind.BOOL:
+        return isinstance(parse_bool(text, forms), bool)
+    format_ = forms.date_format if kind is ColumnKind.DATE else forms.datetime_format
+    instant = None if format_ is None else parse_instant(text, format_)
+    return instant is not None and 1 < instant.year < 9999
+
+
+def _classify_cell(cell: str, forms: ValueForms) -> ColumnKind:
+    """Return the narrowest kind of a cell: a number, a time in ISO form, or text."""
+    text = forms.normalize_number(cell)
     if _WHOLE.fullmatch(text):
         # `-0` is another text than the number that it stands for.
         is_plain = len(text.lstrip("-")) <= MAX_DIGITS and text != "-0"
         return ColumnKind.WHOLE if is_plain else ColumnKind.TEXT
     if _FLOAT.fullmatch(text):
         return ColumnKind.FLOAT if math.isfinite(float(text)) else ColumnKind.TEXT
-    return _classify_time(text) or ColumnKind.TEXT
+    return _classify_time(cell) or ColumnKind.TEXT
 
 
 def _classify_time(text: str) -> ColumnKind | None:

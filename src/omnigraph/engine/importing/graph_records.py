@@ -90,7 +90,7 @@ class _Converter:
         if type_ is None or isinstance(type_, EnumOf) or type_ in (Scalar.STRING, Scalar.BLOB):
             return text
         if type_ is Scalar.BOOL:
-            return _parse_bool(text, self._forms)
+            return parse_bool(text, self._forms)
         if isinstance(type_, ListOf | VectorOf):
             return _parse_json(text)
         if type_ in (Scalar.DATE, Scalar.DATETIME):
@@ -99,9 +99,8 @@ class _Converter:
 
     def _parse_time(self, text: str) -> str:
         if self._format is not None:
-            try:
-                instant = datetime.strptime(text, self._format)  # noqa: DTZ007 - without a zone it is UTC
-            except ValueError:
+            instant = parse_instant(text, self._format)
+            if instant is None:
                 return text
             return instant.date().isoformat() if self._type is Scalar.DATE else _format_time(instant)
         if self._type is Scalar.DATETIME:
@@ -151,16 +150,24 @@ def format_text(value: object) -> str:
     return converted if isinstance(converted, str) else str(converted)
 
 
-def _parse_bool(text: str, forms: ValueForms) -> bool | str:
+def parse_bool(text: str, forms: ValueForms) -> bool | str:
+    """Return what a word means; the word itself if it means neither."""
     folded = text.lower()
     if any(folded == word.lower() for word in forms.trues):
         return True
     return False if any(folded == word.lower() for word in forms.falses) else text
 
 
+def parse_instant(text: str, format_: str) -> datetime | None:
+    """Return a time in the form of a file; None if it has another one."""
+    try:
+        return datetime.strptime(text, format_)  # noqa: DTZ007 - without a zone it is UTC
+    except ValueError:
+        return None
+
+
 def _parse_number(text: str, forms: ValueForms, *, is_whole: bool) -> int | float | str:
-    plain = text.replace(forms.thousands, "") if forms.thousands else text
-    plain = plain.replace(forms.decimal, ".") if forms.decimal != "." else plain
+    plain = forms.normalize_number(text)
     # No type holds more digits, and `int` of a long text takes quadratic time.
     if is_whole and len(plain) <= 40 and _WHOLE.fullmatch(plain):
         return int(plain)

@@ -18,6 +18,7 @@ _END_NAMES = (("from", "to"), ("src", "dst"), ("source", "target"))
 _RESERVED = frozenset({"id", "src", "dst", "from", "to"})
 _KEY_KINDS = frozenset({ColumnKind.TEXT, ColumnKind.WHOLE})
 _MAX_NAME = 200
+_NO_KEY = "// No column is a key: ids are made, and a merge adds the rows again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class _Draft:
     """The column of the key."""
     keys: set[str] = field(default_factory=set)
     """The texts of the key, which are the ids of the rows."""
+    composite: tuple[str, ...] = ()
+    """The columns of a primary key of several."""
     ends: tuple[tuple[str, "_Draft"], ...] = ()
     """The columns of the ends of an edge, and what they lead to."""
     links: list[tuple[str, "_Draft"]] = field(default_factory=list)
@@ -131,8 +134,12 @@ def _strip_id(column: str) -> str:
 
 def _read_columns(draft: _Draft) -> None:
     """Read all rows once: the kinds of the columns, and the values of those that could be a key."""
-    draft.columns = [ColumnEvidence(name) for name in draft.table.columns]
+    draft.columns = [ColumnEvidence(name, draft.forms) for name in draft.table.columns]
     candidates = {column: set[str]() for column in _list_key_candidates(draft)}
+    composite = draft.table.primary_key if len(draft.table.primary_key) > 1 else ()
+    places = [draft.table.columns.index(column) for column in composite]
+    # As texts they may be equal where the database tells a number from its text.
+    combined: set[tuple[str, ...]] = set()
     for _, values in draft.table.read():
         draft.rows += 1
         for column, value in zip(draft.columns, values, strict=True):
@@ -149,9 +156,18 @@ def _read_columns(draft: _Draft) -> None:
                     del candidates[column.name]
                 else:
                     texts.add(text)
+        combined.add(tuple(get_text(values[place]) for place in places))
     by_name = {column.name: column for column in draft.columns}
+    is_key = all(by_name[name].resolved in _KEY_KINDS and not by_name[name].nulls for name in composite)
+    if composite and is_key and draft.rows and len(combined) == draft.rows:
+        draft.composite = composite
+        return
     for name, texts in candidates.items():
-        if by_name[name].resolved in _KEY_KINDS and draft.rows:
+        # The id of `1.234` would be 1234, and what refers to it as it is written would find nothing.
+        is_grouped = by_name[name].resolved is ColumnKind.WHOLE and any(
+            draft.forms.normalize_number(text) != text for text in texts
+        )
+        if by_name[name].resolved in _KEY_KINDS and draft.rows and not is_grouped:
             draft.key, draft.keys = name, texts
             return
 
@@ -169,11 +185,12 @@ def is_missing(value: object, forms: ValueForms) -> bool:
 def _list_key_candidates(draft: _Draft) -> Iterator[str]:
     """Yield the columns that may be the key, likeliest first."""
     by_name = {_clean(column).lower(): column for column in reversed(draft.table.columns)}
-    if draft.table.primary_key is not None:
-        yield draft.table.primary_key
+    primary = draft.table.primary_key[0] if len(draft.table.primary_key) == 1 else None
+    if primary is not None:
+        yield primary
     type_ = draft.type.lower()
     for name in ("id", f"{type_}_id", f"{type_}id", "key", "uuid", "code", "name"):
-        if name in by_name and by_name[name] != draft.table.primary_key:
+        if name in by_name and by_name[name] != primary:
             yield by_name[name]
 
 
@@ -292,17 +309,24 @@ def _print_type(draft: _Draft, names: Mapping[str, str | None], *, has_enums: bo
     lines = [f"// From {_comment(place)}: {rows}."]
     if draft.is_edge:
         (_, source), (_, target) = draft.ends
+        # The ends are the primary key of a table that only connects others.
+        has_key = {column for column, _ in draft.ends} == set(draft.composite)
+        if not has_key:
+            lines.append(_NO_KEY)
         lines.append(f"edge {draft.type}: {source.type} -> {target.type} {{")
     else:
-        if draft.key is None:
-            lines.append("// No column is a key: ids are made, and a merge adds the rows again.")
+        has_key = draft.key is not None or bool(draft.composite)
+        if not has_key:
+            lines.append(_NO_KEY)
         lines.append(f"node {draft.type} {{")
     for column in draft.columns:
         name = names[column.name]
         if name is not None and name not in ("from", "to"):
             lines.append(_print_property(column, name, is_required=draft.rows > 0, has_enums=has_enums))
-    if draft.key is not None:
-        lines.append(f"    @key({names[draft.key]})")
+    if has_key:
+        columns = draft.composite or (draft.key or "",)
+        key = ("src", "dst") if draft.is_edge else (names[column] or "" for column in columns)
+        lines.append(f"    @key({', '.join(key)})")
     lines.append("}")
     return "\n".join(lines) + "\n"
 
@@ -332,7 +356,9 @@ def _map_columns(draft: _Draft, names: Mapping[str, str | None]) -> SourceMappin
         type=draft.type,
         is_edge=bool(draft.is_edge),
         columns={column: name for column, name in names.items() if name != column},
-        forms=draft.forms,
+        formats={column.name: column.format for column in draft.columns if column.format and names.get(column.name)},
+        # A format belongs to its columns: the times of others are in ISO form.
+        forms=replace(draft.forms, date_format=None, datetime_format=None),
         dialect=draft.table.dialect,
     )
 

@@ -1,8 +1,10 @@
 """The mapping of files to types: which column is which property, and how its values are written. A TOML file."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +47,42 @@ class ValueForms:
     datetime_format: str | None = None
 
     def __post_init__(self) -> None:
-        if len(self.decimal) != 1 or len(self.thousands) > 1 or self.decimal == self.thousands:
+        signs = self.decimal + self.thousands
+        if len(self.decimal) != 1 or len(self.thousands) > 1 or self.decimal == self.thousands or signs.isalnum():
             expected = "decimal and thousands must be one character each, and different"
             raise BadArgumentError("decimal", f"`{self.decimal}`", expected)
         both = set(self.trues) & set(self.falses)
         if both:
             raise BadArgumentError("true", f"`{min(both)}`", "it is also a text of false")
+        for name, format_ in (("date_format", self.date_format), ("datetime_format", self.datetime_format)):
+            if format_ is not None and not is_time_format(format_):
+                raise BadArgumentError(name, f"`{format_}`", "it must be a format of `strptime`, such as %d.%m.%Y")
+
+    def normalize_number(self, text: str) -> str:
+        """Return a number with a decimal point and nothing between thousands; an empty text if it is not so written."""
+        if self.decimal == "." and not self.thousands:
+            return text
+        whole, sign, rest = text.partition(self.decimal)
+        if self.thousands and self.thousands in whole:
+            first, *groups = whole.split(self.thousands)
+            # `1.5` and `31.12.2020` are no numbers with a `.` between thousands.
+            if not 1 <= len(first.removeprefix("-")) <= 3 or any(len(group) != 3 for group in groups):
+                return ""
+            whole = first + "".join(groups)
+        if "." in whole + rest:
+            return ""
+        return f"{whole}.{rest}" if sign else whole
+
+
+def is_time_format(text: object) -> bool:
+    """Return whether a text is a format that `strptime` reads."""
+    if not isinstance(text, str) or "%" not in text:
+        return False
+    try:
+        datetime.strptime(datetime(2000, 12, 31, 23, 59, 58, tzinfo=UTC).strftime(text), text)  # noqa: DTZ007 - a test
+    except (ValueError, re.error):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +116,7 @@ def check_mapping(mapping: SourceMapping, table: SourceTable, catalog: Catalog) 
     type_: AnyType | None = catalog.find_edge(mapping.type) if mapping.is_edge else catalog.nodes.get(mapping.type)
     if type_ is None:
         what = "edge" if mapping.is_edge else "node"
-        raise BadArgumentError.bad_mapping(table.name, (f"the schema has no {what} type `{mapping.type}`",))
+        raise BadArgumentError.bad_file_mapping(table.name, (f"the schema has no {what} type `{mapping.type}`",))
     targets = {"id", *type_.by_name, *(("from", "to") if isinstance(type_, EdgeType) else ())}
     problems = [f"there is no column `{column}`" for column in mapping.columns if column not in table.columns]
     problems += [
@@ -117,7 +149,7 @@ def check_mapping(mapping: SourceMapping, table: SourceTable, catalog: Catalog) 
             f" {' '.join(f'--ignore {column!r}' for column in unknown[:3])}{' …' if len(unknown) > 3 else ''}"
         )
     if problems:
-        raise BadArgumentError.bad_mapping(table.name, tuple(problems))
+        raise BadArgumentError.bad_file_mapping(table.name, tuple(problems))
     return type_
 
 
@@ -133,11 +165,13 @@ def parse_mapping(text: str, name: str) -> list[SourceMapping]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadArgumentError.bad_mapping(name, (str(error),)) from error
+        raise BadArgumentError.bad_file_mapping(name, (str(error),)) from error
     extra = document.keys() - {"source"}
     entries = document.get("source", [])
     if extra or not isinstance(entries, list) or not entries:
-        raise BadArgumentError.bad_mapping(name, ("it has one `[[source]]` for each file and type, and nothing else",))
+        raise BadArgumentError.bad_file_mapping(
+            name, ("it has one `[[source]]` for each file and type, and nothing else",)
+        )
     return [_parse_source(entry, f"{name}, source {number}") for number, entry in enumerate(entries, start=1)]
 
 
@@ -159,8 +193,14 @@ def _parse_source(entry: Mapping[str, Any], name: str) -> SourceMapping:
         for key in ("null", "true", "false")
         if not all(isinstance(value, str) for value in entry.get(key, ()))
     ]
+    formats = entry.get("formats", {})
+    problems += [
+        f"the format of `{column}` must be one of `strptime`, such as %d.%m.%Y"
+        for column, format_ in (formats.items() if isinstance(formats, dict) else ())
+        if not is_time_format(format_)
+    ]
     if problems:
-        raise BadArgumentError.bad_mapping(name, tuple(problems))
+        raise BadArgumentError.bad_file_mapping(name, tuple(problems))
     forms = ValueForms(
         nulls=tuple(entry.get("null", ("",))),
         trues=tuple(entry.get("true", ("true",))),
@@ -180,7 +220,7 @@ def _parse_source(entry: Mapping[str, Any], name: str) -> SourceMapping:
         is_edge="edge" in entry,
         columns={column: None if target is False else target for column, target in columns.items()},
         constants=entry.get("constants", {}),
-        formats=entry.get("formats", {}),
+        formats=formats,
         forms=forms,
         dialect=dialect,
         skips_rows_without_ends=entry.get("skip_rows_without_ends", False),
@@ -203,6 +243,12 @@ def format_mapping(sources: Iterable[SourceMapping]) -> str:
         ):
             if texts != usual_texts:
                 lines.append(f"{key} = [{', '.join(map(_quote, texts))}]")
+        for key, text, usual_text in (
+            ("decimal", source.forms.decimal, usual.decimal),
+            ("thousands", source.forms.thousands, usual.thousands),
+        ):
+            if text != usual_text:
+                lines.append(f"{key} = {_quote(text)}")
         if source.dialect.delimiter not in (None, ","):
             lines.append(f"delimiter = {_quote(source.dialect.delimiter or '')}")
         if source.dialect.encoding != "utf-8":
@@ -232,8 +278,20 @@ def _quote(text: str) -> str:
 
 
 def select_mappings(mappings: Iterable[SourceMapping], table: SourceTable, base: Path) -> list[SourceMapping]:
-    """Return the mappings of a table: those whose file is its path, relative to `base`, or has its name."""
+    """Return the mappings of a table: those whose file is its path, relative to `base`, or has its name.
+
+    Raises:
+        BadArgumentError: Several files of its name are mapped, and none of them is its path.
+    """
     path = table.path.resolve()
     matching = [mapping for mapping in mappings if mapping.table in (None, table.table)]
     exact = [mapping for mapping in matching if (base / mapping.file).resolve() == path]
-    return exact or [mapping for mapping in matching if Path(mapping.file).name == path.name]
+    named = exact or [mapping for mapping in matching if Path(mapping.file).name == path.name]
+    files = sorted({mapping.file for mapping in named})
+    if not exact and len(files) > 1:
+        told = ", ".join(f"`{file}`" for file in files)
+        problem = (
+            f"it maps {told}, and none is this file; name a file of the mapping, or its type with --node or --edge"
+        )
+        raise BadArgumentError.bad_file_mapping(table.name, (problem,))
+    return named

@@ -70,7 +70,7 @@ class SourceTable:
     is_text: bool = False
     """Whether values are cells of text, whose types are not known."""
     dialect: CsvDialect = field(default_factory=CsvDialect)
-    primary_key: str | None = None
+    primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
 
     @property
@@ -130,8 +130,22 @@ def _open_text(path: Path, dialect: CsvDialect) -> Generator[Iterable[str]]:
         try:
             yield TextIOWrapper(file, encoding=dialect.encoding, newline="")
         except UnicodeError as error:
-            reason = f"it is not {dialect.encoding}: {error}; name its encoding, such as --encoding latin-1"
+            reason = _describe_encoding(path, dialect.encoding)
             raise FileDamagedError(str(path), reason) from error
+
+
+def _describe_encoding(path: Path, encoding: str) -> str:
+    """Describe where a text file has bytes that its encoding does not have."""
+    with open_input(path) as file:
+        for number, line in enumerate(file, start=1):
+            # Both marks of the order of bytes, with which other encodings than UTF-8 start.
+            if number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                return f"it is not {encoding}; name its encoding: --encoding utf-16"
+            try:
+                line.decode(encoding)
+            except UnicodeError:
+                return f"line {number} is not {encoding}; name its encoding, such as --encoding latin-1"
+    return f"it is not {encoding}; name its encoding, such as --encoding latin-1"
 
 
 def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
@@ -143,6 +157,7 @@ def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
     names = tuple(cell.text for cell in first.cells)
     columns = names if dialect.has_header else tuple(f"column{number}" for number in range(1, len(names) + 1))
     _check_columns(path, columns)
+    first_line = "header" if dialect.has_header else "first line"
 
     def read() -> Iterator[Row]:
         with _open_text(path, dialect) as lines:
@@ -151,7 +166,10 @@ def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
                 next(records, None)
             for record in records:
                 if len(record.cells) != len(columns):
-                    reason = f"line {record.line} has {len(record.cells)} cells, and the header has {len(columns)}"
+                    reason = (
+                        f"line {record.line} has {len(record.cells)} cells, and the {first_line} has {len(columns)};"
+                        f" a cell with a `{delimiter}` in it stands in quotes"
+                    )
                     raise FileDamagedError(str(path), reason)
                 yield record.line, record.cells
 
@@ -202,6 +220,9 @@ def _read_objects(path: Path, *, is_lines: bool) -> Iterator[tuple[int, Mapping[
 def _parse_json(path: Path, text: bytes, line: int | None) -> Any:  # noqa: ANN401 - any JSON
     try:
         return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno if line is None else line}, column {error.colno}"
+        raise FileDamagedError(str(path), f"{place}: it is not JSON: {error.msg}") from error
     except ValueError as error:
         raise FileDamagedError(str(path), f"{'' if line is None else f'line {line}: '}{error}") from error
 
@@ -313,11 +334,12 @@ class _SqliteReader:
         statement = "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' order by name"
         return [name for (name,) in self._query(statement)]
 
-    def describe(self, table: str) -> tuple[tuple[str, ...], str | None]:
-        """Return the columns of a table, and its primary key if that is one column."""
+    def describe(self, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the columns of a table, and those of its primary key."""
         rows = list(self._query(f"pragma table_info({_quote(table)})"))
-        keys = [row[1] for row in rows if row[5]]
-        return tuple(row[1] for row in rows), keys[0] if len(keys) == 1 else None
+        # The number in the primary key, from 1 on; 0 for other columns.
+        keys = sorted((row[5], row[1]) for row in rows if row[5])
+        return tuple(row[1] for row in rows), tuple(name for _, name in keys)
 
     def list_foreign_keys(self, table: str) -> list[ForeignKey]:
         """Return the foreign keys of a table that are one column each."""
@@ -353,11 +375,11 @@ class _DuckdbReader:
         statement = "select table_name from duckdb_tables() where schema_name = 'main' order by table_name"
         return [name for (name,) in self._query(statement)]
 
-    def describe(self, table: str) -> tuple[tuple[str, ...], str | None]:
-        """Return the columns of a table, and its primary key if that is one column."""
+    def describe(self, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the columns of a table, and those of its primary key."""
         columns = tuple(row[0] for row in self._query(f"describe {_quote(table)}"))
         keys = [names for names, _ in self._list_constraints(table, "PRIMARY KEY")]
-        return columns, keys[0][0] if len(keys) == 1 and len(keys[0]) == 1 else None
+        return columns, tuple(keys[0]) if keys else ()
 
     def list_foreign_keys(self, table: str) -> list[ForeignKey]:
         """Return the foreign keys of a table that are one column each."""

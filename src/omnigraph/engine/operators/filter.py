@@ -72,9 +72,9 @@ class BindingValues:
     def read_search_value(self, expr: SearchValue) -> Column:
         """Return a score, a distance or a passage in every row."""
 
-        def evaluate(part: Expr, rows: slice) -> pa.Array:
+        def evaluate(part: Expr, rows: Positions) -> pa.Array:
             columns = {name: column[rows] for name, column in self.columns.items()}
-            values = BindingValues(columns, rows.stop - rows.start, self.types, self.context)
+            values = BindingValues(columns, len(rows), self.types, self.context)
             return concat_chunks(evaluate_over(part, values, self.context.inputs))
 
         return evaluate_search_value(expr, self.columns, self.types, self.size, self.context, evaluate)

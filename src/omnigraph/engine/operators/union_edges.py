@@ -1,6 +1,6 @@
 """The edges of a hop of several edge types as adjacency lists over the positions of unions of node types."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists, build_lists
+from omnigraph.engine.operators.union_csr import UnionCsr, WayEnds, build_union_csr
 from omnigraph.engine.physical_plan import Link, LinkMember, TypeConversion
 from omnigraph.engine.predicate_eval import Column
-from omnigraph.engine.tables.csr import build_csr, choose_position_type, collapse_parallel_edges
+from omnigraph.engine.tables.csr import CsrAdjacency, choose_position_type, collapse_parallel_edges
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.engine.value_store import NO_POSITION, mask_missing
@@ -48,17 +49,81 @@ class _DirectedMember:
 
 
 def load_union_lists(link: Link, context: ExecutionContext, *, reads_edges: bool) -> AdjacencyLists:
-    """Return the lists of every position of the near union; cached across queries by the versions of all tables."""
-    near, far = link.space
-    directed = _list_directed(link, context)
-    tables = dict.fromkeys((*list_members(near), *list_members(far), *(member.edge for member in link.members)))
-    ways = tuple((member.edge, member.direction.value) for member in link.members)
-    key = ("union lists", reads_edges, near, far, ways, *(context.get_reader(name).version for name in tables))
+    """Return the lists of every position of the near union; cached across queries by the rows of all tables."""
+    hop, tables = _describe_hop(link, context)
+    key = ("union lists", reads_edges, hop, *(table.columns.state for table in tables))
 
     def build() -> AdjacencyLists:
-        return _build_union_lists(link, directed, context, reads_edges=reads_edges)
+        directed = _list_directed(link, context)
+        rows = sum(context.get_reader(way.edge).size for way in directed)
+        context.budget.claim(rows * _EDGE_BYTES, f"the edges of {link.edge}")
+        csr = _load_union_csr(link, directed, context).csr
+        context.budget.check()
+        if reads_edges:
+            lists = AdjacencyLists(csr.starts, csr.targets, _find_edges(csr, directed, context))
+        else:
+            collapsed = collapse_parallel_edges(csr)
+            lists = AdjacencyLists(collapsed.starts, collapsed.targets)
+        context.budget.release(rows * _EDGE_BYTES)
+        return lists
 
     return context.cache.get_or_build(key, build, measure_lists, context.budget)
+
+
+def _describe_hop(link: Link, context: ExecutionContext) -> tuple[Hashable, list[TableReader]]:
+    """Return what identifies the adjacency of a hop apart from rows, and the tables whose rows it is built from."""
+    near, far = link.space
+    names = dict.fromkeys((*list_members(near), *list_members(far), *(member.edge for member in link.members)))
+    ways = tuple((member.edge, member.source, member.target, member.direction.value) for member in link.members)
+    return (near, far, ways), [context.get_reader(name) for name in names]
+
+
+def _load_union_csr(link: Link, directed: list[_DirectedMember], context: ExecutionContext) -> UnionCsr:
+    """Return the adjacency of all edges of a hop; after a commit, that of the version before is patched."""
+    hop, tables = _describe_hop(link, context)
+    key = ("union adjacency", hop, *(table.columns.state for table in tables))
+    latest = ("latest union adjacency", hop, *(table.table.path for table in tables))
+    lru = context.cache.lru
+
+    def build() -> UnionCsr:
+        older_key = lru.get(latest)
+        older = lru.get(older_key) if isinstance(older_key, tuple) else None
+        near_sizes, far_sizes = (
+            [context.get_reader(name).size for name in list_members(space)] for space in link.space
+        )
+        ways = _read_ways(directed, context)
+        lru.put(latest, key, 256)
+        return build_union_csr(ways, near_sizes, far_sizes, older if isinstance(older, UnionCsr) else None)
+
+    return lru.get_or_build(key, build, lambda union: union.nbytes, context.budget)
+
+
+def _read_ways(directed: list[_DirectedMember], context: ExecutionContext) -> list[WayEnds]:
+    """Return the ends of all edges of each way."""
+    ways: list[WayEnds] = []
+    seen: set[str] = set()
+    for way in directed:
+        context.budget.check()
+        topology = context.get_topology(way.edge)
+        near, far = (topology.source, topology.target)[:: -1 if way.is_reversed else 1]
+        if way.edge in seen and way.near_type == way.far_type:
+            # An edge from a node to itself is the same in both directions: it is left out of the second one.
+            is_loop = near == far
+            near = np.where(is_loop, near.dtype.type(-1), near) if is_loop.any() else near
+        seen.add(way.edge)
+        ways.append(WayEnds(near, far, way.near_base, way.far_base))
+    return ways
+
+
+def _find_edges(csr: CsrAdjacency, directed: list[_DirectedMember], context: ExecutionContext) -> Positions:
+    """Return the edge of each entry, as a position of the union of edge types."""
+    assert csr.edges is not None  # noqa: S101 - it has the slot of every edge
+    sizes = [context.get_reader(way.edge).size for way in directed]
+    bases = np.cumsum([0, *sizes])[:-1]
+    if bases.tolist() == [way.edge_base for way in directed]:
+        return csr.edges
+    edges = np.concatenate([_NONE, *(np.arange(n) + way.edge_base for way, n in zip(directed, sizes, strict=True))])
+    return edges[csr.edges].astype(choose_position_type(sum(sizes)), copy=False)
 
 
 def list_union_ends(link: Link, edges: Positions, context: ExecutionContext) -> list[tuple[Positions, Positions]]:
@@ -193,49 +258,14 @@ def _find_base(reader: TableReader, type_name: str) -> int | None:
     return None if number is None else int(reader.bases[number])
 
 
-def _read_ends(way: _DirectedMember, at: Positions | None, context: ExecutionContext) -> tuple[Positions, Positions]:
-    """Return the near and far ends of some edges of a type, or of all, as positions of the unions; -1 for no edge."""
+def _read_ends(way: _DirectedMember, at: Positions, context: ExecutionContext) -> tuple[Positions, Positions]:
+    """Return the near and far ends of some edges of a type as positions of the unions; -1 for no edge."""
     topology = context.get_topology(way.edge)
-    source, target = topology.source, topology.target
-    if at is not None:
-        source, target = source[at], target[at]
-    near, far = (target, source) if way.is_reversed else (source, target)
+    near, far = (
+        ends[at].astype(np.int64) for ends in (topology.source, topology.target)[:: -1 if way.is_reversed else 1]
+    )
     is_edge = near >= 0
-    shifted_near = np.where(is_edge, near.astype(np.int64) + way.near_base, -1)
-    return shifted_near, np.where(is_edge, far.astype(np.int64) + way.far_base, -1)
-
-
-def _build_union_lists(
-    link: Link, directed: list[_DirectedMember], context: ExecutionContext, *, reads_edges: bool
-) -> AdjacencyLists:
-    near_size, far_size = (context.get_reader(name).size for name in link.space)
-    rows = sum(context.get_reader(way.edge).size for way in directed)
-    context.budget.claim(rows * _EDGE_BYTES, f"the edges of {link.edge}")
-    near_parts: list[Positions] = [_NONE]
-    far_parts: list[Positions] = [_NONE]
-    edge_parts: list[Positions] = [_NONE]
-    seen: set[str] = set()
-    for way in directed:
-        context.budget.check()
-        near, far = _read_ends(way, None, context)
-        if way.edge in seen:
-            # An edge from a node to itself is the same in both directions: it is left out of the second one.
-            near[way.find_loops(near, far)] = -1
-        seen.add(way.edge)
-        near_parts.append(near)
-        far_parts.append(far)
-        edge_parts.append(np.arange(len(near)) + way.edge_base)
-    csr = build_csr(np.concatenate(near_parts), np.concatenate(far_parts), near_size, far_size)
-    context.budget.check()
-    if reads_edges:
-        assert csr.edges is not None  # noqa: S101 - a new adjacency has all edges
-        edges = np.concatenate(edge_parts)[csr.edges]
-        lists = AdjacencyLists(csr.starts, csr.targets, edges.astype(choose_position_type(rows), copy=False))
-    else:
-        collapsed = collapse_parallel_edges(csr)
-        lists = AdjacencyLists(collapsed.starts, collapsed.targets)
-    context.budget.release(rows * _EDGE_BYTES)
-    return lists
+    return np.where(is_edge, near + way.near_base, -1), np.where(is_edge, far + way.far_base, -1)
 
 
 def _look_up(

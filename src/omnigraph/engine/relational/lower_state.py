@@ -18,6 +18,7 @@ from omnigraph.engine.relational.tree import (
     Relation,
     ScanRows,
     Term,
+    mark_capitals,
     name_id,
     name_property,
     name_row,
@@ -156,7 +157,7 @@ class LoweringState:
 
 def is_column_of(name: str, variables: Iterable[str]) -> bool:
     """Return whether a column belongs to one of these variables."""
-    return any(name.startswith((f"{variable}@", f"{variable}.")) for variable in variables)
+    return any(name.startswith((f"{marked}@", f"{marked}.")) for marked in map(mark_capitals, variables))
 
 
 def pick_columns(relation: Relation, names: tuple[str, ...]) -> Relation:

@@ -18,24 +18,29 @@ ROW_POSITION = "@row"
 MULTIPLICITY = "#count"
 
 
+def mark_capitals(name: str) -> str:
+    """Return a name with a mark before each capital, because DuckDB takes `aB` and `ab` for the same column."""
+    return "".join(f"^{char}" if char.isupper() else char for char in name)
+
+
 def name_id(variable: str) -> str:
     """Return the name of the column with the id of a variable's node or edge."""
-    return f"{variable}@id"
+    return f"{mark_capitals(variable)}@id"
 
 
 def name_row(variable: str) -> str:
     """Return the name of the column with the position of a variable's row; null if an optional block left none."""
-    return f"{variable}{ROW_POSITION}"
+    return f"{mark_capitals(variable)}{ROW_POSITION}"
 
 
 def name_property(variable: str, column: str) -> str:
     """Return the name of the column with a property of a variable."""
-    return name_id(variable) if column == "id" else f"{variable}.{column}"
+    return name_id(variable) if column == "id" else mark_capitals(f"{variable}.{column}")
 
 
 def name_value(variable: str) -> str:
     """Return the name of the column of a variable that is bound to a value."""
-    return f"{variable}@value"
+    return f"{mark_capitals(variable)}@value"
 
 
 # --- terms ---------------------------------------------------------------------------------------------

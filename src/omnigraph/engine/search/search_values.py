@@ -8,22 +8,22 @@ import pyarrow as pa
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import get_language
-from omnigraph.engine.search.pair_distance import compute_pair_distances
+from omnigraph.engine.search.pair_distance import VectorSide, compute_pair_distances
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.search_arguments import reserve, resolve_text
 from omnigraph.engine.search.snippet import build_snippets
 from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
 from omnigraph.engine.value_store import evaluate_bound, to_stored_type
-from omnigraph.query.expr import Bm25, Distance, Expr, Nearest, Prop, Rank, Rrf, Snippet
+from omnigraph.query.expr import Bm25, Distance, Expr, Nearest, Prop, Rank, Rrf, Snippet, ValueRef
 from omnigraph.schema.catalog import Metric
 
 SearchValue: TypeAlias = Rank | Distance | Snippet
 
 
 class EvaluateRows(Protocol):
-    """A function that evaluates an expression in a range of rows."""
+    """A function that evaluates an expression in some rows."""
 
-    def __call__(self, expr: Expr, rows: slice, /) -> pa.Array:
+    def __call__(self, expr: Expr, rows: Positions, /) -> pa.Array:
         """Return the values of these rows."""
         ...
 
@@ -40,12 +40,8 @@ def evaluate_search_value(
     match expr:
         case Distance():
             type_ = to_stored_type(expr.left.type)
-
-            def read(rows: slice) -> tuple[pa.Array, pa.Array]:
-                left, right = evaluate(expr.left, rows), evaluate(expr.right, rows)
-                return left.cast(type_), right.cast(type_)
-
-            return compute_pair_distances(read, size, context.budget.check, _find_metric(expr))
+            left, right = (_build_side(part, type_, columns, evaluate) for part in (expr.left, expr.right))
+            return compute_pair_distances(left, right, size, type_.list_size, context.budget, _find_metric(expr))
         case Snippet():
             variable = expr.prop.variable
             texts = context.take_values(types[variable], expr.prop.name, columns[variable])
@@ -57,6 +53,12 @@ def evaluate_search_value(
         case Nearest() | Bm25() | Rrf():
             variable = expr.first.prop.variable if isinstance(expr, Rrf) else expr.prop.variable
             return evaluate_bound(columns[variable], lambda at: score_rows(context, expr, types[variable], at))
+
+
+def _build_side(expr: Expr, type_: pa.DataType, columns: Mapping[str, Positions], evaluate: EvaluateRows) -> VectorSide:
+    """Return how to read one side of a distance; a property or value of a variable is the same at one position."""
+    keys = columns[expr.variable] if isinstance(expr, Prop | ValueRef) else None
+    return VectorSide(lambda rows: evaluate(expr, rows).cast(type_), keys)
 
 
 def _find_metric(expr: Distance) -> Metric:

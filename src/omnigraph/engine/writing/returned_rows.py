@@ -31,6 +31,10 @@ class WrittenContext(ExecutionContext):
         """Return the values of a column at positions among the rows that are read."""
         return concat_chunks(self.written[type_name].column(column)).take(mask_missing(at))
 
+    def view_run(self, type_name: str, column: str, start: int, count: int) -> pa.Array | None:
+        """Return the values of rows that follow each other among the rows that are read."""
+        return concat_chunks(self.written[type_name].column(column)).slice(start, count)
+
 
 def compute_returned_rows(
     query: MutationQuery, pending: WriteBuffer, matched: MatchedRows, context: ExecutionContext

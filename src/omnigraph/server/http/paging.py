@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from omnigraph.server.http_errors import BadRequestError
+from omnigraph.struct_decoder import get_decoder
 
 MAX_PAGE_ITEMS = 1_000
 DEFAULT_PAGE_ITEMS = 100
@@ -70,6 +71,6 @@ def decode_cursor(text: str, type_: type[T]) -> T:
         digest, data = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
         if digest != _checksum(data):
             raise BadRequestError.bad_cursor()
-        return msgspec.json.decode(data, type=type_, strict=True)
+        return get_decoder(type_).decode(data)
     except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError, RecursionError):
         raise BadRequestError.bad_cursor() from None

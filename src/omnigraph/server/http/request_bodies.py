@@ -9,6 +9,7 @@ import msgspec
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.server.http_errors import BadRequestError
+from omnigraph.struct_decoder import convert
 
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -433,7 +434,7 @@ def decode_body(body: bytes, type_: type[T]) -> T:
         # `json` accepts half of a surrogate pair, encoding does not. Most bodies have no such escape.
         if _SURROGATE_ESCAPE.search(body):
             json.dumps(values, ensure_ascii=False).encode()
-        return msgspec.convert(values, type_, strict=True)
+        return convert(values, type_)
     except UnicodeError:
         raise BadRequestError("body", "it is not UTF-8, or has half of a surrogate pair") from None
     except RecursionError:

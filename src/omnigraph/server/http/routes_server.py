@@ -19,6 +19,7 @@ from omnigraph.server.http.responses import respond_json, respond_large_json
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.metrics import CONTENT_TYPE
 from omnigraph.server.service import get_exchange, get_service
+from omnigraph.struct_decoder import get_decoder
 
 router = APIRouter()
 
@@ -110,7 +111,7 @@ def find_source_version() -> str | None:
     # Installers record it beside the package, in `direct_url.json` (PEP 610).
     try:
         text = metadata.distribution("omnigraph").read_text("direct_url.json")
-        origin = msgspec.json.decode(text or "{}", type=_DirectUrl)
+        origin = get_decoder(_DirectUrl).decode(text or "{}")
     except (metadata.PackageNotFoundError, msgspec.DecodeError):
         return None
     return origin.vcs_info.commit_id

@@ -101,7 +101,10 @@ class DeletionTask:
         journal = worker.begin_journal(phase, number)
         addresses = np.sort(np.concatenate([np.empty(0, np.uint64), *self._read_addresses(worker)]))
         updated, removed = delete_rows(table, addresses)
-        journal.on_complete(list_deletion_files(table, updated))
+        files = list_deletion_files(table, updated)
+        journal.on_complete(files)
+        # The driver flushes all files before it publishes them, but can't wait for uploads of this process.
+        worker.store.flush(files)
         return DeletionResult(type=self.type, rows=len(addresses), updated=list(updated), removed=list(removed))
 
     def _read_addresses(self, worker: Worker) -> Iterator[Addresses]:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.spark.session.error_translation import surface_errors
+from omnigraph.struct_decoder import get_decoder
 
 OWNER_FILE = "omnigraph.json"
 
@@ -78,6 +79,6 @@ def _resolve_owner(spark: SparkSession, checkpoint: str, requested: _Owner) -> _
 def _decode_owner(text: bytes) -> _Owner | None:
     """Decode the owner of a checkpoint; return None if a driver died while writing it."""
     try:
-        return msgspec.json.decode(text, type=_Owner)
+        return get_decoder(_Owner).decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
