@@ -316,15 +316,13 @@ class TableCache:
             manifest = bytes(self.open(path, version)._ds.serialized_manifest())  # noqa: SLF001 - no public API has it
             content = decode_version(manifest)
             if content.has_indexes:
-                content = replace(content, indexes=decode_indexes(self._read_version_file(path, version)))
+                try:
+                    file = self.store.objects.get(build_version_key(path, version)).data
+                except ObjectMissingError as error:
+                    raise self.explain(PinUnreadableError(path, version, str(error))) from error
+                content = replace(content, indexes=decode_indexes(file))
             self.put_content(path, content)
         return content
-
-    def _read_version_file(self, path: str, version: int) -> bytes:
-        try:
-            return self.store.objects.get(build_version_key(path, version)).data
-        except ObjectMissingError as error:
-            raise self.explain(PinUnreadableError(path, version, str(error))) from error
 
     def put_content(self, path: str, content: VersionContent) -> None:
         """Keep the content of a version, for the next write of its table."""
