@@ -110,6 +110,9 @@ class PlainReading:
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         return ExecutionContext.take_values(cast("ExecutionContext", self), type_name, column, at)
 
+    def view_run(self, *_: object) -> None:
+        return None
+
     def list_notes(self) -> tuple[str, ...]:
         return ()
 

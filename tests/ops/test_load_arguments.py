@@ -280,7 +280,7 @@ def test_rows_that_are_no_table_are_refused(graph: og.Graph) -> None:
 
 
 def test_a_column_for_a_type_that_is_not_loaded_is_refused(graph: og.Graph) -> None:
-    with pytest.raises(og.OmnigraphError, match="`Thing` is not of the form") as error:
+    with pytest.raises(og.OmnigraphError, match="no file of this type is loaded from columns") as error:
         graph.load([], mode="append", map={"Thing.name": "called"})
 
     assert error.value.kind is og.Kind.USAGE
