@@ -216,7 +216,11 @@ def test_too_many_bad_records_fail_the_load(graph: og.Graph, tmp_path: Path) -> 
             2,
             "--map names `Person.name` twice",
         ),
-        (["--mode", "append", "--data", "{data}", "--map", "Person.name=x"], 2, "no file of this type is loaded from columns"),
+        (
+            ["--mode", "append", "--data", "{data}", "--map", "Person.name=x"],
+            2,
+            "no file of this type is loaded from columns",
+        ),
         (["--mode", "append", "--data", "-", "--data", "-"], 2, "stdin can be read only once"),
         (["--mode", "append", "--data", "{data}", "--max-errors", "3"], 2, "needs --on-error DIR"),
         (["--mode", "append", "--data", "{data}", "--if-exists"], 2, "needs --from BRANCH"),
