@@ -257,6 +257,11 @@ WRITES = [
         lambda g, _: g.mutate(ADD, params={"n": "Cleo"}, branch="work/one", message="one more").to_json(),
         *("mutate", "-e", ADD, "--param", "n=Cleo", "--branch", "work/one", "--message", "one more"),
     ),
+    read(
+        "a dry run of a mutation",
+        lambda g, _: g.mutate(UPDATE, params={"n": "Ada", "a": 5}, dry_run=True).to_json(),
+        *("mutate", "-e", UPDATE, "--params", '{"n": "Ada", "a": 5}', "--dry-run"),
+    ),
     write(
         "update",
         lambda g, _: g.mutate(UPDATE, params={"n": "Ada", "a": 2**60}, branch="work/one").to_json(),
@@ -303,6 +308,11 @@ WRITES = [
         "append",
         lambda g, _: g.load("more.jsonl", mode="append").to_json(),
         *("load", "--mode", "append", "--data", "more.jsonl", "--quiet"),
+    ),
+    write(
+        "load with repeats",
+        lambda g, _: g.load("more.jsonl", mode="merge", on_duplicate="last").to_json(),
+        *("load", "--mode", "merge", "--data", "more.jsonl", "--on-duplicate", "last", "--quiet"),
     ),
     write(
         "dry load",

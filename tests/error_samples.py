@@ -31,6 +31,7 @@ CONFLICTS = MergeResult(
     source="dev",
     into="main",
     source_commit="2",
+    into_commit="3",
     base_commit="1",
     conflicts=(Conflict(kind=ConflictKind.DIVERGENT_UPDATE, table="node:T", id="a", message="it is both"),),
     conflict_counts={"DivergentUpdate": 1},

@@ -243,6 +243,7 @@ def _written(
         "updated": len(known) - unchanged,
         "unchanged": unchanged,
         "deleted": len(before) - len(known) if mode == "overwrite" else 0,
+        "duplicates": 0,
     }
     return after, counts
 

@@ -106,6 +106,8 @@ class _Scope:
     nodes: dict[str, TypeSpec] = field(default_factory=dict)
     edges: dict[str, TypeSpec] = field(default_factory=dict)
     walks: list[str] = field(default_factory=list)
+    # The walks whose nodes all have one type.
+    node_lists: dict[str, TypeSpec] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, TypeSpec]:
@@ -149,13 +151,16 @@ class _Writer:
     def query(self) -> Asked:
         scope = _Scope()
         clauses = self.pattern(scope)
-        if self.chance(3):
+        is_widened = self.chance(3)
+        if is_widened:
             self.widen(scope, clauses)
         clauses += [self.predicate(scope) for _ in range(self.pick((0, 0, 0, 0, 0, 1, 1, 2)))]
         if self.chance(3):
             clauses += self.not_block(scope, depth=1)
         if self.chance(3):
             clauses += self.elements.clauses(scope)
+            # A hop between types that were narrowed could leave none.
+            clauses += self.hop(scope) if not is_widened and self.chance(2) else []
         is_with_blocks = self.chance(2)
         if is_with_blocks:
             clauses += self.blocks.clauses(scope)
@@ -263,6 +268,8 @@ class _Writer:
             walk = next(self.fresh)
             clauses += [f"{end}: {there.name}"] if edge.source != edge.target else []
             scope.walks.append(walk)
+            if edge.source == edge.target:
+                scope.node_lists[walk] = there
             return [write_path(self.random, edge, _edge_name(edge), walk, (left, right), there), *clauses]
         text = self.edge_text(scope, edge)
         conditions = write_conditions(self.random, edge, there) if edge.source == edge.target else ""

@@ -40,7 +40,6 @@ def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[
         if isinstance(block, EitherBlock):
             rows = [{**row, **found} for row in rows for found in _choose(reader, block, row)]
             rows = _unnest(reader, pattern, _settle(reader, pattern, rows, conditions), conditions)
-    rows = _settle(reader, pattern, reader.add_walks(pattern, rows), conditions)
     for block in pattern.blocks:
         if isinstance(block, OptionalMatch):
             rows = [{**row, **found} for row in rows for found in _try(reader, block, row)]
@@ -51,11 +50,18 @@ def add_blocks(reader: Reader, pattern: Pattern, match: Match, conditions: list[
 def _unnest(
     reader: Reader, pattern: Pattern, rows: list[dict[str, Any]], conditions: list[Condition]
 ) -> list[dict[str, Any]]:
-    """The rows with the elements of all lists that are known by now, one row for each."""
+    """The rows with the elements of all lists and the walks that are known by now, one row for each."""
     lists = [block for block in pattern.blocks if isinstance(block, EachBlock)]
-    while ready := next((b for b in lists if rows and b.variable not in rows[0] and _knows(rows[0], b)), None):
-        rows = [{**row, **found} for row in rows for found in elements(reader, ready, row)]
-        rows = _settle(reader, pattern, rows, conditions)
+    while rows:
+        ready = next((block for block in lists if block.variable not in rows[0] and _knows(rows[0], block)), None)
+        if ready is None:
+            walked = reader.add_walks(pattern, rows)
+            if walked is rows:
+                break
+            rows = _settle(reader, pattern, walked, conditions)
+        else:
+            rows = [{**row, **found} for row in rows for found in elements(reader, ready, row)]
+            rows = _settle(reader, pattern, rows, conditions)
     return rows
 
 

@@ -35,6 +35,7 @@ from omnigraph.query.expr import (
     IsNull,
     MetaColumn,
     Missing,
+    Mmr,
     Nearest,
     NodeRef,
     Not,
@@ -43,6 +44,7 @@ from omnigraph.query.expr import (
     Or,
     ParamRef,
     Prop,
+    Rank,
     RecordExpr,
     RecordsParam,
     Rrf,
@@ -54,7 +56,7 @@ from omnigraph.query.expr import (
     WalkOf,
     Window,
 )
-from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_tree import find_variable, find_variables
 from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.query.scalar_functions import ScalarFunction
@@ -62,7 +64,7 @@ from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
 from reference_entities import choose, evaluate_chosen, reads_chosen
 from reference_scalars import CalculationError, compute
-from reference_search import cosine_distance, fuses, relevances, text_matches
+from reference_search import chosen_to_differ, cosine_distance, fuses, relevances, text_matches
 from reference_stages import best_of_each, fold, start_rows, windows_of
 from reference_unions import find_end_keys, follows_members, is_within, union_records
 from reference_values import evaluate
@@ -280,15 +282,13 @@ class _Reader:
         return find_way(hop, nodes, edges, self.condition)
 
     def add_walks(self, pattern: Pattern, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows with the walks between ends that only alternatives bind."""
+        """The rows with the walks between ends that only alternatives or lists bind, if these are known by now."""
         for hop in pattern.hops:
-            walk = hop.walk
-            if walk is not None:
-                late = [row for row in rows if walk.variable not in row]
-                found = [
-                    {**row, walk.variable: each} for row in late for each in self._walks(pattern, walk.variable, row)
+            walk, ends = hop.walk, {hop.source, hop.target}
+            if walk is not None and rows and walk.variable not in rows[0] and ends <= rows[0].keys():
+                rows = [
+                    {**row, walk.variable: each} for row in rows for each in self._walks(pattern, walk.variable, row)
                 ]
-                rows = [row for row in rows if walk.variable in row] + found
         return rows
 
     def _walks(self, pattern: Pattern, name: str, match: Match) -> Sequence[Any]:
@@ -396,8 +396,8 @@ class _Reader:
                 return self._of_both(found, expr.prop, expr.query, match)
             case Nearest() | Bm25() | Distance() | Snippet() | FieldRef() | RecordsParam():
                 return evaluate(self, expr, match)
-            case Rrf():
-                return self._score(expr).get(_node_key(match[expr.first.prop.variable]))
+            case Rrf() | Mmr():
+                return self._score(expr).get(_node_key(match[find_variable(expr)]))
             case Computed():
                 arguments = [self.value(argument, match) for argument in self._needed(expr, match)]
                 try:
@@ -432,7 +432,7 @@ class _Reader:
 
     # --- ranks -------------------------------------------------------------------------------------
 
-    def _score(self, expr: Rrf) -> dict[str, float]:
+    def _score(self, expr: Rrf | Mmr) -> dict[str, float]:
         if expr not in self.scores:
             self.scores[expr] = self.rank(expr, self.found())
         return self.scores[expr]
@@ -443,7 +443,7 @@ class _Reader:
         assert isinstance(type_, NodeRef | EdgeRef)
         return self.graph.records(type_)
 
-    def rank(self, rank: Nearest | Bm25 | Rrf, found: Sequence[Match]) -> dict[str, float]:
+    def rank(self, rank: Rank, found: Sequence[Match]) -> dict[str, float]:
         """The score of every candidate that has one: a candidate is what the variable is bound to in some match."""
         if isinstance(rank, Rrf):
             first, second = self.rank(rank.first, found), self.rank(rank.second, found)
@@ -453,6 +453,16 @@ class _Reader:
             lists = _best(rank.first, first), _best(rank.second, second)
             fused = fuses(*lists, k=self.value(rank.k, {}), length=max(4 * wanted, 100))
             return {_node_key(match[rank.first.prop.variable]): 0.0 for match in found} | fused
+        if isinstance(rank, Mmr):
+            scores = self.rank(rank.rank, found)
+            wanted = self.count(self.query.limit, 0) + self.count(self.query.offset, 0)
+            pool = _best(rank.rank, scores)[: max(4 * wanted, 100)]
+            records = {_node_key(match[rank.prop.variable]): match[rank.prop.variable] for match in found}
+            vectors = {id_: records[id_].get(rank.prop.name) for id_ in pool}
+            sign = -1 if isinstance(rank.rank, Nearest) else 1
+            relevance = {id_: sign * scores[id_] for id_ in pool}
+            return chosen_to_differ(relevance, vectors, rank.balance, wanted)
+        assert isinstance(rank, Nearest | Bm25)  # no reranker is configured here
         name, asked = rank.prop.name, self.value(rank.query, {})
         candidates = {_node_key(match[rank.prop.variable]): match[rank.prop.variable] for match in found}
         if isinstance(rank, Nearest):
@@ -595,7 +605,7 @@ def _lies_between(edge: Record, direction: HopDirection, source: str, target: st
     return {HopDirection.OUT: forwards, HopDirection.IN: backwards, HopDirection.BOTH: forwards or backwards}[direction]
 
 
-def _best(rank: Nearest | Bm25, scores: Mapping[str, float]) -> list[str]:
+def _best(rank: Rank, scores: Mapping[str, float]) -> list[str]:
     """The ids, best first; ties by id."""
     sign = 1 if isinstance(rank, Nearest) else -1
     return sorted(scores, key=lambda id_: (sign * scores[id_], id_))

@@ -188,6 +188,14 @@ def _to_date(value: Any) -> date | None:
     return None if isinstance(found, InvalidValue) else found
 
 
+def _to_string(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
 def _to_datetime(value: Any) -> datetime | None:
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time(), UTC)
@@ -201,7 +209,7 @@ FUNCTIONS: dict[F, Callable[..., Any]] = {
     F.LIST: lambda *items: list(items),
     F.ELEMENT: _element,
     F.SHIFT: _shift,
-    F.LOWER: str.lower,
+    F.LOWER: lambda text: "".join(letter.lower() for letter in text),
     F.UPPER: str.upper,
     F.TRIM: str.strip,
     F.LENGTH: len,
@@ -233,6 +241,7 @@ FUNCTIONS: dict[F, Callable[..., Any]] = {
     F.SORT: sorted,
     F.UNIQUE: lambda items: list(dict.fromkeys(items)),
     F.NULLIF: lambda a, b: None if a is not None and a == b else a,
+    F.TO_STRING: _to_string,
     F.TO_INT: _to_int,
     F.TO_FLOAT: _to_float,
     F.TO_DATE: _to_date,

@@ -149,3 +149,30 @@ def fuses(first: Sequence[str], second: Sequence[str], *, k: int, length: int) -
         for rank, id_ in enumerate(ranked[:length], 1):
             found[id_] = found.get(id_, 0.0) + 1 / (k + rank)
     return found
+
+
+def chosen_to_differ(
+    relevance: Mapping[str, float], vectors: Mapping[str, Sequence[float] | None], balance: float, count: int
+) -> dict[str, float]:
+    """The rows chosen one after the other by relevance and difference, and what each had when it was chosen."""
+    if not relevance:
+        return {}
+    low, high = min(relevance.values()), max(relevance.values())
+    scaled = {id_: 1.0 if high == low else (value - low) / (high - low) for id_, value in relevance.items()}
+    chosen: dict[str, float] = {}
+
+    def likeness(one: str, other: str) -> float:
+        a, b = vectors[one], vectors[other]
+        return 0.0 if a is None or b is None else max(0.0, round(1 - cosine_distance(a, b), 12))
+
+    while len(chosen) < len(scaled):
+        values = {
+            id_: balance * value - (1 - balance) * max((likeness(id_, other) for other in chosen), default=0.0)
+            for id_, value in scaled.items()
+            if id_ not in chosen
+        }
+        best = min(values, key=lambda id_: (-values[id_], id_))
+        if len(chosen) >= count and values[best] < min(chosen.values()):
+            break
+        chosen[best] = values[best]
+    return chosen

@@ -27,6 +27,12 @@ LOCAL_CALLS = (
     ("schema", "infer", "missing.csv"),
     ("clone", "people.omni", "copy.omni", "--quiet"),
     ("clone", "people.omni", "people.omni/copy", "--quiet"),
+    ("show", "people.omni"),
+    ("show", "people.omni", "Person"),
+    ("show", "people.omni", "Person", "Ada"),
+    ("show", "people.omni", "Persn"),
+    ("examples", "people", "copied"),
+    ("examples", "people", "copied"),
     ("lint", "--schema", "schema.pg", "--query", "queries.gq"),
     ("lint", "broken.pg", "mistakes.gq"),
     ("fmt", "--check", "schema.pg", "queries.gq"),
@@ -44,8 +50,8 @@ LOCAL_CALLS = (
     ("serve", "people=people.omni", "--check", "--unauthenticated"),
     ("completion", "fish"),
 )
-NOT_CALLED = frozenset({("demo",), ("mcp",), ("spark", "sql")})
-"""Commands whose output is held elsewhere: tests/demo, the `mcp` snapshot, tests/spark."""
+NOT_CALLED = frozenset({("demo",), ("mcp",), ("shell",), ("spark", "sql")})
+"""Commands whose output is held elsewhere: tests/demo, the `mcp` snapshot, tests/cli/test_shell.py, tests/spark."""
 
 _CHANGING = defaultdict(
     lambda: re.compile(r"(?!)"),

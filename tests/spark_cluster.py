@@ -9,11 +9,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 import omnigraph as og
 from omnigraph.engine.bulk.load_batch import LoadBatch
@@ -30,6 +32,7 @@ from upkeep_calls import EAGER, opened
 from worlds import runtime
 
 MASTER = "local-cluster[2,1,1024]"
+CHECKPOINTS = TemporaryDirectory()
 ON_EXECUTORS = SparkLoadOptions(
     split_bytes=20_000, max_local_keys=0, max_local_reread_bytes=0, max_local_merge_rows=0, max_local_read_bytes=0
 )
@@ -94,6 +97,30 @@ def read_and_write(spark: SparkSession, graph: og.Graph, out: Path) -> dict[str,
     return {"ids": ids, "joined": joined.n, "rows": graph.snapshot().pin("node:Thing").rows}
 
 
+def ask_and_kill(graph: og.Graph) -> dict[str, Any]:
+    """A search over several edges during which an executor is killed, after some of its checkpoints."""
+    text = """query q() {
+        match { $p: Person { name: "p1" } $p knows{1,6} $q } return { $q.name, count { $q knows $r } as n }
+        order { $q.name }
+    }"""
+    killed: list[int] = []
+    checkpoints: list[int] = []
+    keep = ClassicFrame.checkpoint
+
+    def keep_and_kill(frame: ClassicFrame) -> DataFrame:
+        kept = keep(frame)
+        checkpoints.append(len(checkpoints))
+        if len(checkpoints) == 4:
+            killed.append(min(executors()))
+            os.kill(killed[0], signal.SIGKILL)
+        return kept
+
+    with patch.object(ClassicFrame, "checkpoint", keep_and_kill):
+        rows = graph.query(text, engine="spark").rows()
+    left = [str(path) for path in Path(CHECKPOINTS.name).rglob("*") if path.name.startswith("omnigraph-")]
+    return {"rows": rows, "expected": graph.query(text, engine="memory").rows(), "killed": len(killed), "left": left}
+
+
 def optimized(spark: SparkSession, address: str) -> dict[str, Any]:
     """What maintenance by executors did to each table, and what one process would have done."""
     graph = opened(address)
@@ -112,12 +139,14 @@ def run(people: str, data: str, changes: str, things: str, out: str) -> dict[str
     spark = session(MASTER)
     spark.range(0, 4, 1, 4).mapInArrow(lambda batches: batches, "id long").collect()
     graph = og.open_graph(people, runtime=runtime())
+    spark.sparkContext.setCheckpointDir(CHECKPOINTS.name)
     return {
         "master": spark.sparkContext.master,
         "loaded": load_and_kill(spark, graph, Path(data)),
         "merged": merge_with_a_bad_one(spark, graph, Path(changes)),
         "read": read_and_write(spark, og.open_graph(things), Path(out)),
         "optimized": optimized(spark, things),
+        "asked": ask_and_kill(og.open_graph(people)),
     }
 
 

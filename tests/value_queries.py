@@ -89,8 +89,13 @@ class Elements:
         spec: TypeSpec = scope.nodes[first]
         same = [name for name, other in scope.nodes.items() if other is spec]
         element = next(writer.fresh)
-        clauses = [f"each {element} in [{first}, {writer.pick(same)}]"]
-        if writer.chance(2):
+        value = f"[{first}, {writer.pick(same)}]"
+        if scope.node_lists and writer.chance(2):
+            walk, spec = writer.pick(list(scope.node_lists.items()))
+            same = [name for name, other in scope.nodes.items() if other is spec]
+            value = f"nodes({walk})"
+        clauses = [f"each {element} in {value}"]
+        if same and writer.chance(2):
             clauses.append(f"{element} {writer.pick(('=', '!='))} {writer.pick(same)}")
         scope.nodes[element] = spec
         return clauses

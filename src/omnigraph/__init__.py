@@ -14,7 +14,6 @@ from omnigraph.errors import (
     LibraryMissingError,
     MissingError,
     OmnigraphError,
-    PlaceTakenError,
     QueryError,
     SettingsError,
 )
@@ -35,11 +34,12 @@ if TYPE_CHECKING:
     from omnigraph.commit.idempotency import KeyReusedError
     from omnigraph.commit.manifest_log import NotAGraphError, UnfinishedCloneError
     from omnigraph.commit.manifest_types import Commit, Pin, PinChange, Snapshot
+    from omnigraph.commit.place_errors import PlaceTakenError
     from omnigraph.commit.purges import DataDroppedError
     from omnigraph.commit.sidecar import FencedError
     from omnigraph.commit.tag_errors import TagExistsError
     from omnigraph.commit.time_travel import CommitMissingError
-    from omnigraph.engine.bulk.load_batch import LoadMode
+    from omnigraph.engine.bulk.load_batch import LoadMode, OnDuplicate
     from omnigraph.engine.bulk.load_errors import LoadError
     from omnigraph.engine.constraints.violations import ConstraintError
     from omnigraph.engine.decoding.record_error import RecordError
@@ -131,6 +131,7 @@ __all__ = [
     "MutationResult",
     "NotAGraphError",
     "OmnigraphError",
+    "OnDuplicate",
     "Operations",
     "Options",
     "OutcomeUnknownError",
@@ -188,6 +189,7 @@ __version__ = "0.1.0"
 
 # The module of each public name. A test compares this with `__all__` and with the imports for type checkers above.
 _EXPORTS_BY_MODULE = {
+    "commit.place_errors": ("PlaceTakenError",),
     "commit.purges": ("DataDroppedError",),
     "commit.gc_horizon": ("CommitCollectedError", "TooSlowError"),
     "commit.tag_errors": ("TagExistsError",),
@@ -210,7 +212,7 @@ _EXPORTS_BY_MODULE = {
     "commit.sidecar": ("FencedError",),
     "api": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
     "engine.constraints.violations": ("ConstraintError",),
-    "engine.bulk.load_batch": ("LoadMode",),
+    "engine.bulk.load_batch": ("LoadMode", "OnDuplicate"),
     "engine.bulk.load_errors": ("LoadError",),
     "engine.query_budget": ("QueryCancelledError", "QueryMemoryError", "QueryTimeoutError"),
     "engine.result": ("Result",),

@@ -193,6 +193,11 @@ class BadArgumentError(OmnigraphError):
         return f"`{name}` can't be the name of a branch: {reason}"
 
     @variant
+    def bad_resolutions(self, problems: str) -> str:
+        """Report that resolutions do not fit the conflicts of a merge: unknown, missing, contradicting or invalid."""
+        return f"the resolutions don't fit the conflicts, so nothing was merged:\n{problems}"
+
+    @variant
     def bad_tag_name(self, name: str, reason: str) -> str:
         """Report that a name that no tag may have."""
         return f"`{name}` can't be the name of a tag: {reason}"
@@ -331,6 +336,11 @@ class SettingsError(OmnigraphError):
         return "\n".join([f"the policies of `{path}` can't be used:", *problems])
 
     @variant
+    def bad_certificate(self, path: str, reason: str) -> str:
+        """Report that a server's certificate or its key can't be used."""
+        return f"the certificate `{path}` and its private key can't be used: {reason}"
+
+    @variant
     def no_embedding_provider(self, property: str, instead: str | None = None) -> str:
         """Report that a text must become a vector, but no provider is configured."""
         other_way = f", or {instead}" if instead else ""
@@ -338,6 +348,19 @@ class SettingsError(OmnigraphError):
             f"a text must become a vector of `{property}`, but no embedding provider is configured: set"
             f" OMNIGRAPH_EMBED_PROVIDER to `openai` or `hash`{other_way}"
         )
+
+    @variant
+    def no_reranker(self) -> str:
+        """Report that a query reranks, but no reranker is configured."""
+        return (
+            "`rerank` needs a reranker, but none is configured: set OMNIGRAPH_RERANK_PROVIDER to `http` or `overlap`,"
+            " or leave `rerank` out"
+        )
+
+    @variant
+    def reranker_settings(self, provider: str, reason: str) -> str:
+        """Report that a reranker is chosen, but its settings are incomplete or wrong."""
+        return f"the reranker `{provider}` can't be used: {reason}"
 
     @variant
     def embedding_settings(self, provider: str, reason: str) -> str:
@@ -374,6 +397,14 @@ class QueryError(OmnigraphError):
     def not_a_mutation(self, name: str) -> str:
         """Report that a query that only reads was passed where a mutation is needed."""
         return f"the query `{name}` only reads; run it as a query, not as a mutation"
+
+    @variant
+    def match_of_dry_run(self, types: str) -> str:
+        """Report that a dry run would have to write files, because a match reads what was just written."""
+        return (
+            f"a match reads {types}, which an earlier statement of the same query writes: a dry run can't show that"
+            " without writing files; run the query on a branch of its own, and compare it with `diff`"
+        )
 
     @variant
     def not_a_read(self, name: str) -> str:
@@ -599,24 +630,6 @@ class LimitError(OmnigraphError):
         return (
             f"a check of many rows keeps eight bytes for each in `{directory}`, and that failed: {reason};"
             " free some space, set TMPDIR to a directory that has more, or check with --quick"
-        )
-
-
-class PlaceTakenError(OmnigraphError):
-    """The location is not empty: it holds a graph, or files that are not part of one."""
-
-    kind = Kind.CONFLICT
-    code = "place_taken"
-    uri: str
-    found: str
-    message = "{uri} holds {found}; choose an empty location, or remove it first"
-
-    @variant
-    def clone_busy(self, uri: str, seconds: float) -> str:
-        """Report that another clone is being written to the same location."""
-        return (
-            f"another clone is being written to {uri}: wait for it, or choose another location;"
-            f" if it has died, try again in {seconds:.0f} seconds"
         )
 
 

@@ -53,6 +53,17 @@ class EmbedProvider(Enum):
     """A server that speaks OpenAI's HTTP interface."""
 
 
+class RerankProvider(Enum):
+    """What judges the relevance of texts for `rerank`."""
+
+    NONE = "none"
+    """Nothing: `rerank` is rejected."""
+    OVERLAP = "overlap"
+    """The share of the query's words that a text has, in this process: no model."""
+    HTTP = "http"
+    """A server with the interface that Cohere, Jina and vLLM share."""
+
+
 OPENAI_URL = "https://api.openai.com/v1"
 
 
@@ -87,6 +98,20 @@ class EmbedOptions:
     provider: EmbedProvider = EmbedProvider.NONE
     url: str | None = None
     """The address of the server; None: OpenAI."""
+    model: str | None = None
+    key: str | None = field(default=None, repr=False)
+    """The key that authenticates to the server. Never shown or logged."""
+    timeout_seconds: float = 60.0
+    """The time limit of one request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankOptions:
+    """How the relevance of texts is judged."""
+
+    provider: RerankProvider = RerankProvider.NONE
+    url: str | None = None
+    """The address of the server, below which it has `/rerank`."""
     model: str | None = None
     key: str | None = field(default=None, repr=False)
     """The key that authenticates to the server. Never shown or logged."""
@@ -196,6 +221,8 @@ class Options:
     """The maximum size of such an object."""
     embedding: EmbedOptions = field(default_factory=EmbedOptions)
     """How vectors are computed from texts."""
+    reranking: RerankOptions = field(default_factory=RerankOptions)
+    """What judges texts for `rerank`."""
     spark_bytes: int | None = None
     """The input size from which a load runs on Spark unless the caller decides; None: by cores and memory."""
     upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)

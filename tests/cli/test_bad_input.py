@@ -164,8 +164,9 @@ def test_of_more_edges_to_nowhere_twenty_are_listed_and_all_counted(loader: Load
     code, told = loader.fails("--data", path)
 
     assert code == 1
-    assert len(told.splitlines()) == 22
-    assert told.splitlines()[19:] == [
+    assert len(told.splitlines()) == 23
+    assert told.splitlines()[0] == "error: 5,000 × endpoint K.to"
+    assert told.splitlines()[20:] == [
         "in.jsonl, line 21: K.to: no P 'n19'",
         "and 4980 more",
         "5000 problems: nothing was loaded",

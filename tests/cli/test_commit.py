@@ -337,3 +337,66 @@ def test_a_commit_is_shown_by_a_tag(session: Session, capsys: pytest.CaptureFixt
     code = main(["commit", "show", "v1", session.uri, "--json"])
 
     assert (code, json.loads(capsys.readouterr().out)["id"]) == (0, commits(session)[1].id)
+
+
+# --- folding ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept_fast(session: Session) -> Session:
+    """The same graph with `optimize`, three times `embed`, a mutation, and `optimize` by itself on top."""
+    for number, operation in enumerate(("optimize", "embed", "embed", "embed", "mutate", "optimize")):
+        write = TableWrite(table_key="node:A", append=rows({f"later{number}": 1}))
+        write_tables(session, [write], operation=operation, actor="eve")
+    return session
+
+
+def table(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[list[str]]:
+    assert main(["commit", "list", *arguments]) == 0
+    return [re.split(" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_neighbours_that_keep_the_graph_fast_share_a_line(
+    kept_fast: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    all_commits = commits(kept_fast)
+
+    lines = table(capsys, kept_fast.uri)
+
+    # A commit of maintenance that has no such neighbour keeps its line, and with it its id.
+    assert [line[0] for line in lines[1:8]] == [
+        *(commit.id for commit in all_commits[:2]),
+        "…",
+        *(commit.id for commit in all_commits[6:]),
+    ]
+    assert lines[3] == ["…", all_commits[2].at, "3 embed, 1 optimize"]
+    assert lines[-1] == ["4 commits of maintenance and embedding: --include-maintenance lists them"]
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [(["--include-maintenance"], 10), (["--filter", "operation=embed"], 3)],
+)
+def test_who_asks_sees_each(
+    arguments: list[str], expected: int, kept_fast: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = table(capsys, kept_fast.uri, *arguments)
+
+    assert len(lines) == expected + 1
+    assert all(line[0] != "…" for line in lines)
+
+
+def test_programs_see_each(kept_fast: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(kept_fast, capsys=capsys) == [commit.id for commit in commits(kept_fast)]
+
+
+def test_a_limit_counts_lines_and_the_next_page_goes_on(kept_fast: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    all_commits = commits(kept_fast)
+
+    first = table(capsys, kept_fast.uri, "--limit", "4")
+    before = first[-1][0].removeprefix("more commits: --before ")
+    second = table(capsys, kept_fast.uri, "--limit", "4", "--before", before)
+
+    assert [line[0] for line in first[1:5]] == [all_commits[0].id, all_commits[1].id, "…", all_commits[6].id]
+    assert before == all_commits[6].id
+    assert [line[0] for line in second[1:]] == [commit.id for commit in all_commits[7:]]

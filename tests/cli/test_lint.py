@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph as og
 from omnigraph.cli.main import main
+from worlds import runtime
 
 SCHEMA = """\
 node Person {
@@ -263,3 +265,48 @@ def test_of_thousands_of_errors_people_see_fifty_and_programs_all(
     assert text.count("error[") == 50
     assert text.endswith(f"\n\n… and 1,950 more errors in {schema}\n\n2000 errors, 0 warnings in 1 file\n")
     assert (len(document["diagnostics"]), document["errors"]) == (2_000, 2_000)
+
+
+# --- a graph's own schema ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> og.Graph:
+    graph = og.create_graph(str(tmp_path / "g.omni"), SCHEMA, runtime=runtime())
+    graph.branches.create("review")
+    graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?\n  born: Date?"), branch="review")
+    return graph
+
+
+def test_queries_are_checked_against_the_schema_of_a_graph(
+    graph: og.Graph, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clean = write("clean.gq", CLEAN)
+    newer = write("newer.gq", CLEAN.replace("$p.age", "$p.born"))
+
+    assert main(["lint", "--query", clean, graph.uri]) == 0
+    assert capsys.readouterr().out == "ok: 1 file\n"
+    assert main(["lint", graph.uri, newer]) == 1
+    assert "born" in capsys.readouterr().out
+    assert main(["lint", newer, graph.uri, "--branch", "review"]) == 0
+    assert main(["lint", newer, graph.uri, "--branch", "nowhere"]) == 4
+
+
+def test_a_graph_alone_has_its_schema_checked(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", graph.uri, "--json"]) == 0
+
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert [(file["file"], file["language"]) for file in files] == [(f"schema of {graph.uri}", "schema")]
+
+
+def test_one_schema_is_enough(graph: og.Graph, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    schema, clean = write("s.pg", SCHEMA), write("clean.gq", CLEAN)
+
+    assert main(["lint", schema, clean, graph.uri]) == 2
+    assert "either the graph or" in capsys.readouterr().err
+    other = og.create_graph(str(Path(graph.uri).with_name("other.omni")), SCHEMA, runtime=runtime())
+    assert main(["lint", clean, graph.uri, other.uri]) == 2
+    assert "against one graph" in capsys.readouterr().err
+    for option in ("--graph", "--branch"):
+        assert main(["lint", clean, option, "people"]) == 2
+        assert f"{option} is for the schema of a graph" in capsys.readouterr().err

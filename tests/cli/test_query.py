@@ -18,7 +18,9 @@ from mutating import new_graph, run
 from omnigraph.cli import result_formats
 from omnigraph.cli.main import main
 from omnigraph.cli.options import ByteSize
+from omnigraph.cli.render import find_column_limit, measure_width
 from omnigraph.engine.tables import graph_cache
+from terminals import Terminal
 
 ALL = "query all() { match { $p: Person } return { $p.name, $p.age, $p.score, $p.born } order { $p.name } }"
 ONE = "query one($n: String, $a: I32?) { match { $p: Person { name: $n } } return { $p.name, $p.age } }"
@@ -116,6 +118,72 @@ def test_long_values_are_shortened_by_what_they_take_on_a_terminal(
 
     assert lines[1] == "語" * 39 + "…"
     assert lines[-1] == "1 row; long values are shortened; --format kv shows them whole"
+
+
+LONG = 'query q() { match { $p: Person $p.name starts_with "long" } return { $p.name, $p.name as again, 1 as n } }'
+
+
+@pytest.fixture
+def narrow(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> og.Graph:
+    """A graph with a long name, and a terminal of 40 columns."""
+    long_name = "long" + "語" * 50
+    run(graph, f'insert Person {{ name: "{long_name}" }}')
+    monkeypatch.setattr("omnigraph.cli.options.measure_terminal", lambda: 40)
+    return graph
+
+
+def test_a_table_fits_into_the_terminal(narrow: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", narrow.uri, "-e", LONG]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    # 40 columns, without two gaps and the number, are shared by two equally long columns.
+    assert lines[1] == f"long{'語' * 6}…  long{'語' * 6}…  1"
+    assert max(map(measure_width, lines[:2])) <= 40
+    assert "long values are shortened" in lines[-1]
+
+
+def test_the_size_is_that_of_the_terminal(narrow: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with Terminal(["query", narrow.uri, "-e", LONG]) as terminal:
+        lines = terminal.wait_for("1 row").splitlines()
+        assert terminal.wait_for_end() == 0
+
+    # Terminals of tests have 100 columns: 95 without the gaps and the number, 47 for each long column.
+    assert max(map(measure_width, lines)) == len("long") + 42 + 1 + 2 + len("long") + 42 + 1 + 2 + 1
+
+
+def test_wide_prints_whole_values(narrow: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", narrow.uri, "-e", LONG, "--wide"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["long" + "語" * 50, "long" + "語" * 50, "1"]
+    assert lines[-1] == "1 row"
+
+
+@pytest.mark.parametrize(
+    "widths, max_width, expected",
+    [
+        ([5, 5], 100, 5),
+        ([5, 50], 40, 33),
+        ([50, 50], 42, 20),
+        ([3, 30, 50], 60, 26),
+        ([50] * 20, 40, 8),
+        ([], 40, 8),
+    ],
+)
+def test_the_widest_columns_give_way(widths: list[int], max_width: int, expected: int) -> None:
+    assert find_column_limit(widths, max_width) == expected
+
+
+def test_a_diff_and_a_type_fit_too(narrow: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["diff", "main~1", "main", narrow.uri], ["show", narrow.uri, "Person"]):
+        assert main(words) == 0
+        fitted = [line for line in capsys.readouterr().out.splitlines() if "語" in line]
+        assert main([*words, "--wide"]) == 0
+        whole = [line for line in capsys.readouterr().out.splitlines() if "語" in line]
+        assert len(fitted) == len(whole) == 1
+        assert measure_width(fitted[0]) < measure_width(whole[0])
+        assert whole[0].count("語") == 100
 
 
 def test_what_can_t_be_seen_is_revealed(graph: og.Graph, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

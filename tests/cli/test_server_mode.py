@@ -57,7 +57,6 @@ def token(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
                 ["init", "x", "--schema", "s.pg"],
                 ["clone", "a", "b"],
                 ["fmt", "a.gq"],
-                ["lint", "a.gq"],
                 ["serve", "x"],
                 ["spark", "sql", "select 1"],
                 ["token", "new", "ada"],

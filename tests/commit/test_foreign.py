@@ -10,7 +10,8 @@ import pytest
 
 from omnigraph.commit.manifest_codec import LAYOUT_KEY, SCHEMA, STAMP_KEY, FormatRefusedError
 from omnigraph.commit.manifest_log import NotAGraphError
-from omnigraph.errors import Kind, OmnigraphError, PlaceTakenError
+from omnigraph.commit.place_errors import PlaceTakenError
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables

@@ -7,6 +7,7 @@ import pytest
 from omnigraph.config.server import (
     NothingToServeError,
     ServerLimits,
+    TlsFiles,
     build_server_config,
     parse_bind,
     parse_token_variable,
@@ -24,6 +25,8 @@ tokens = "secret/tokens.toml"
 policies = "policies"
 allowed_hosts = ["graphs.example.org"]
 drain_seconds = 5
+certificate = "tls/server.pem"
+private_key = "tls/server.key"
 
 [limits]
 body_bytes = "2 MiB"
@@ -70,6 +73,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
 
     people, far = config.graphs
     assert (config.host, config.port, config.drain_seconds) == ("::1", 9000, 5.0)
+    assert config.tls == TlsFiles(certificate=tmp_path / "tls/server.pem", private_key=tmp_path / "tls/server.key")
     assert (config.tokens_file, config.policies) == (tmp_path / "secret/tokens.toml", tmp_path / "policies")
     assert config.limits == ServerLimits(body_bytes=2 * 2**20, load_bytes=1000, seconds=2.5, rows=7, threads=3)
     assert (people.uri, people.queries, people.is_read_only) == (
@@ -110,6 +114,7 @@ def test_the_command_adds_graphs_and_says_where(tmp_path: Path) -> None:
         ("[server]\nbind = 'localhost'\n", "server.bind", "HOST:PORT"),
         ("[server]\nbind = 7\n", "server.bind", "in quotes"),
         ("[server]\nallowed_hosts = 'x'\n", "server.allowed_hosts", "in brackets"),
+        ("[server]\ncertificate = 'x'\n", "server.private_key", "needs both"),
         ("[limits]\nrow = 1\n", "limits.row", "did you mean `rows`?"),
         ("[limits]\nrows = 0\n", "limits.rows", "above 0"),
         ("[limits]\nrows = true\n", "limits.rows", "above 0"),

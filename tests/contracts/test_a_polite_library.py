@@ -199,8 +199,14 @@ def test_numbers_that_are_drawn_follow_from_a_seed() -> None:
 
 
 def test_there_is_one_back_off() -> None:
-    # Providers of embeddings get the function that `backoff` calls; new identities have a random distance.
-    assert find_sleeps_with_jitter(PACKAGE) == ["engine/embedders/factory.py", "ops/schema_apply.py"]
+    # Providers of embeddings and of relevance get the function that `backoff` calls, and so does a client that adds to
+    # what its server asks; new identities have a random distance.
+    assert find_sleeps_with_jitter(PACKAGE) == [
+        "engine/embedders/factory.py",
+        "engine/rerankers/factory.py",
+        "ops/schema_apply.py",
+        "server/client/retries.py",
+    ]
 
 
 def test_no_package_names_a_module_of_ours_in_a_string() -> None:

@@ -18,6 +18,7 @@ HEAVY = {
     "numpy",
     "obstore",
     "pandas",
+    "prompt_toolkit",
     "pyarrow",
     "pyspark",
     "re2",

@@ -33,6 +33,7 @@ ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
     "lance": ("omnigraph.storage",),
     "click": DOORS,
     "rich": DOORS,
+    "prompt_toolkit": ("omnigraph.cli.shell_prompt",),
     "fastapi": DOORS,
     "starlette": DOORS,
     "uvicorn": DOORS,

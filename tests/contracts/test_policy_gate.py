@@ -355,3 +355,12 @@ def test_sql_on_spark_is_an_export(guarded: og.Graph, policy: Allowing) -> None:
 
     assert denied
     assert (Action.EXPORT, "main") in [(asked.action, asked.branch) for asked in policy.asked]
+
+
+def test_a_dry_run_of_a_mutation_needs_to_read_only(guarded: og.Graph, policy: Allowing) -> None:
+    policy.allowed = {(Action.READ, "review")}
+
+    assert not is_denied(lambda g: g.mutate(ADD, branch="review", dry_run=True), guarded.acting_as("ada"))
+
+    policy.allowed = {(Action.CHANGE, "review")}
+    assert is_denied(lambda g: g.mutate(ADD, branch="review", dry_run=True), guarded.acting_as("ada"))

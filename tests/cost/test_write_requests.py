@@ -59,10 +59,10 @@ WRITES: dict[str, tuple[Callable[[og.Graph], object], int]] = {
     "insert a node without a key": (lambda graph: run(graph, f"insert E {{ v: {next(NUMBERS)} }}"), 7),
     "insert a unique value": (lambda graph: run(graph, f'insert P {{ name: "{name()}", email: "{name()}" }}'), 7),
     "insert a node and an edge": (insert_edge, 11),
-    "update a node": (update_one, 11),
-    "delete a node with its edges": (delete_one, 11),
+    "update a node": (update_one, 10),
+    "delete a node with its edges": (delete_one, 8),
     "append to two tables": (append_two_tables, 15),
-    "merge into two tables": (merge_two_tables, 21),
+    "merge into two tables": (merge_two_tables, 18),
     "overwrite a table": (lambda graph: loaded(graph, "overwrite", node("E", v=next(NUMBERS))), 14),
 }
 

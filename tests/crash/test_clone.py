@@ -10,7 +10,7 @@ import omnigraph as og
 from cloning import branched, cloned, opened, present, readable, tree
 from mutating import run
 from omnigraph.commit.manifest_log import UnfinishedCloneError
-from omnigraph.errors import PlaceTakenError
+from omnigraph.commit.place_errors import PlaceTakenError
 from raised_codes import has_code
 from worlds import FAST, runtime
 from zygote import Zygote

@@ -1,6 +1,7 @@
 """Blocks run set at a time: solved once for the distinct values they read, and joined back, nulls included."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from omnigraph.engine import block_steps, executor
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import execute
-from omnigraph.engine.operators.block_join import build_seeds, join_matches, unite_matches
+from omnigraph.engine.operators.block_join import Seeds, build_seeds, join_matches, unite_matches
 from omnigraph.engine.operators.distinct import compact
 from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.physical_plan import (
@@ -28,6 +29,7 @@ from omnigraph.engine.physical_plan import (
     UnionJoin,
     iter_steps,
 )
+from omnigraph.engine.planning import outer_reads
 from omnigraph.engine.planning.explain import build_plan_json, format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
@@ -125,6 +127,65 @@ def test_a_block_that_reads_nothing_is_solved_once_for_all_chunks(
 
     assert {row["m"] for row in rows} == {3}
     assert folded == [1]
+
+
+# By text, the most combinations of outer values that its block is solved for: ages are null or one of a few.
+VALUE_READS = {
+    "match { $p: User } return { $p.name, avg { $q: User $q.age > $p.age return $q.age } as n }": 10,
+    "match { $p: User exists { $q: User $q.age = $p.age $q knows $r $r.age > 1 } } return { $p.name }": 10,
+    "match { $p: User not { $q: User $q.age > $p.age } } return { $p.name }": 10,
+    "match { $p: User optional { $c: Place $c.size = $p.age } }"
+    " return { $p.name, count($c) as n, min($c.name) as m }": 10,
+    "match { $p: User either { $c: Place $c.size = $p.age } or { $c: Place $c.size > $p.age } }"
+    " return { $p.name, count($c) as n, max($c.name) as m }": 10,
+    "match { $p: User } return { $p.name,"
+    " count { $c: Place count { $d: Place $d.size = $p.age $d.name = $c.name } > 0 } as n }": 4_000,
+    "match { each $x in [1, 2, 1, 2] $p: User } return { $p.name, $x, count { $q: User $q.age = $x } as n }": 3,
+    'match { $p: User optional { $c: Place $c.size = $p.age $c.name < "p2" } }'
+    " return { $p.name, $c.name, count { $d: Place $d.size = $c.size } as n }": 10,
+    "match { $p: User $p knows $q $p.age > 1 } return {"
+    " $p.name, $q.name, count { $r: User $r.age = $p.age $r.city = $q.city } as n }": 100,
+}
+
+
+@pytest.mark.parametrize("text", VALUE_READS)
+def test_a_block_that_reads_values_is_solved_once_for_each_of_them(
+    many: Solver, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def counted(bindings: Bindings, shared: Iterable[str]) -> Seeds:
+        seeds = build_seeds(bindings, shared)
+        sizes.append(seeds.size)
+        return seeds
+
+    monkeypatch.setattr(block_steps, "build_seeds", counted)
+    rows = answered(many, text)
+    most = max(sizes)
+    monkeypatch.setattr(outer_reads, "_is_grouped", lambda _: False)
+
+    assert answered(many, text) == rows
+    assert most <= VALUE_READS[text] < max(sizes)
+
+
+def test_explain_names_the_values_that_a_block_is_solved_for(many: Solver) -> None:
+    plan = planned(many, "match { $p: User } return { $p.name, count { $q: User $q.age = $p.age } as n }")
+
+    assert "for each $p.age bind" in format_plan(plan)
+
+
+def test_a_block_that_needs_the_row_is_solved_for_each_row(many: Solver) -> None:
+    kept = [
+        "match { $p: User exists { $q: User $q.age = $p.age $p knows $q } } return { $p.name }",
+        "match { $p: User exists { $q: User $q.age = $p.age $q != $p } } return { $p.name }",
+        "match { $p: User } return { $p.name, collect { $q: User $q.age = $p.age return [$p, $q] limit 1 } as n }",
+        "match { $p: User exists { $q: User $q.age = $p.age not { $q knows $p } } } return { $p.name }",
+    ]
+
+    for text in kept:
+        (step,) = [step for step in iter_steps(planned(many, text).steps) if isinstance(step, SemiJoin | BindValue)][:1]
+        assert isinstance(step, SemiJoin | BindValue)
+        assert not step.outer_values, text
 
 
 # --- plans -----------------------------------------------------------------------------------------

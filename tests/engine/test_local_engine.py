@@ -73,15 +73,71 @@ WHOLE = [
     "match { $a: Person } return { $a.age, $a.name } order { $a.age desc } limit 2 per { $a.score }",
     "match { $a knows $b } return { $a, count(*) as n } having { n > 3 } order { n desc } limit 4",
     'match { $a: Person { name: "p01" }; $a knows $b } return distinct { $b.note } order { $b.note }',
+    "match { $a knows $b; each $x in [1, 2] } return { $a.name, $x } order { $b.age } limit 5",
+    "match { $a: Person; $a lives $c } return { $a.name, count { $a knows $x } as n } order { n }",
+    "match { $a: Person } return { count { $a knows $x; $x knows $y } as n, count(*) as people } order { n }",
+    (
+        "match { $a: Person }"
+        " return { $a.name, exists { $a lives $c } as is_here, sum { $a knows $x return $x.age } as n }"
+    ),
+    (
+        "match { $a: Person }"
+        " return { $a.name, avg { $a knows $x return $x.age } as m, max { $a knows $x return $x.name } as n }"
+    ),
+    (
+        "match { $a: Person }"
+        " return { $a.name, avg { $a knows $x return $x.score } as m, min { $a knows $x return $x.big } as n }"
+    ),
+    (
+        "match { $a: Person }"
+        " return { $a.name, collect { $a knows $x return $x.name order { $x.age desc } limit 2 } as names }"
+    ),
+    "match { $a: Person } return { $a.name, collect { $a knows $x return distinct $x.note } as notes }",
+    (
+        "match { $a: Person } return { $a.name, min { $a knows $x return distinct $x.score } as low,"
+        " max { $a knows $x return distinct $x.note } as high }"
+    ),
+    (
+        "match { $a: Person } return { $a.name, sum { $a knows $x return distinct $x.age } as s,"
+        " avg { $a knows $x; $x knows $y return distinct $y.age } as m }"
+    ),
+    (
+        "match { $a knows $b; $b knows $c }"
+        " return { $a.age, sum($c.score) as s, avg($b.score) as m, count(*) as n, max($c.big) }"
+    ),
+    (
+        "match { $a knows $b }"
+        " return { sum($b.score) as s, avg($b.score) as m, sum($a.age) as n, avg($a.age) as o, min($b.name) }"
+    ),
+    "match { $a: Person; each $x in [3, 1, 3] } return { $x, count(*) as n, avg($a.score) as m } order { $x }",
+    "match { $a: Person; $a lives $c; sum { $a knows $x return $x.age } > 3 } return { $a.name }",
+    "match { $a: Person; sum { $a knows $x return 9223372036854775807 } > 0 } return { $a.name }",
+    (
+        "match { $a: Person }"
+        " return { $a.name, sum { $a knows $x return $x.age order { $x.name desc } limit 2 } as n,"
+        " count { $a knows $x return distinct $x.age order { $x.age } limit 2 } as m,"
+        " avg { $b: Person return $b.age order { $b.name } limit 3 } as first }"
+    ),
+    "match { $a: Person } return { $a.name, collect { $a knows $x return $x.score order { $x.name } } as scores }",
+    (
+        "match { $a: Person } return { $a.name, count { $a knows $x; $x.age in [] } as n,"
+        " max { $a knows $x; $x.age in [] return $x.age } as m }"
+    ),
+    (
+        'match { $a: Person; either { each $x in ["a", "b"]; $a.age > 3 } or { each $x in ["b", "c"] } }'
+        " return { $a.name, $x } order { $a.name, $x }"
+    ),
 ]
 PARTLY = [
-    ("match { $a knows $b; each $x in [1, 2] } return { $a.name, $x } order { $b.age } limit 5", "each"),
     ("match { $a: Person; shortest $p = $a knows{1,3} $b } return { $a.name, length($p) as n }", "a path variable"),
     (
         "match { $a: Person; $a lives $c; $a <knows>{1,2} $b } return { $a.age, $b.name } order { $b.age } limit 5",
         "an undirected hop",
     ),
-    ("match { $a: Person; $a lives $c } return { $a.name, count { $a knows $x } as n } order { n }", "a value block"),
+    (
+        "match { $a: Person; each $x in [0.5, -0.0]; exists { $a knows $b; $b.score > $x } } return { $a.name, $x }",
+        "a comparison of values of the type F64",
+    ),
 ]
 
 
@@ -105,6 +161,13 @@ def test_a_step_without_a_relational_form_runs_over_the_rows_of_duckdb(graph: og
 
     assert f"({form}" in explained.text
     assert "from there on" in explained.text
+    assert ask(graph, text, "local") == ask(graph, text, "memory")
+
+
+@pytest.mark.parametrize("other", ["collect($b.age)", "variance($b.age)", "median($b.age)", "count(distinct $b.age)"])
+def test_a_sum_of_floats_beside_an_aggregate_that_is_not_made_of_parts(graph: og.Graph, other: str) -> None:
+    text = f"match {{ $a knows $b }} return {{ $a.note, sum($b.score) as s, {other} as x }}"
+
     assert ask(graph, text, "local") == ask(graph, text, "memory")
 
 

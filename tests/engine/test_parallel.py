@@ -1,5 +1,6 @@
 """Work on several threads gives what one thread gives, and ends with its budget."""
 
+import os
 import threading
 from unittest.mock import patch
 
@@ -111,6 +112,13 @@ def test_slices_have_about_the_same_weight() -> None:
 def test_the_cores_are_taken_unless_a_number_is_set() -> None:
     assert count_threads(3) == 3
     assert count_threads(None) >= 1
+
+
+def test_a_system_without_affinity_has_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+
+    assert count_threads(None) == 5
 
 
 @pytest.mark.parametrize("threads", [1, 3])

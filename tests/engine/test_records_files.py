@@ -96,7 +96,7 @@ def test_a_cell_that_does_not_fit_is_refused_with_its_row(tmp_path: Path, column
 
     (error,) = refusals(path, "Thing")
 
-    assert (error.unit, error.line, error.property) == ("row", 2, column)
+    assert (error.unit, error.line, error.property) == ("line", 3, column)
 
 
 def test_an_empty_cell_of_a_required_number_is_refused(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_a_row_with_too_few_cells_is_refused(tmp_path: Path) -> None:
     found, rejected = sifted(path, "Person")
 
     assert names(found) == ["a", "d"]
-    assert found[0].lines.to_pylist() == [1, 4]
+    assert found[0].lines.to_pylist() == [2, 5]
     assert [(error.line, error.reason, text) for error, text in rejected] == [
-        (2, "the row has 1 cell, the header has 2", b"b"),
-        (3, "the row has 3 cells, the header has 2", b"c,3,4"),
+        (3, "the row has 1 cell, the header has 2", b"b"),
+        (4, "the row has 3 cells, the header has 2", b"c,3,4"),
     ]
 
 

@@ -89,12 +89,12 @@ def test_a_csv_may_hold_no_rows(tmp_path: Path, text: str) -> None:
     assert sifted(put(tmp_path / "p.csv", text), "Person") == ([], [])
 
 
-def test_rows_of_a_csv_are_counted_as_records_not_lines(tmp_path: Path) -> None:
+def test_rows_of_a_csv_have_the_lines_that_an_editor_shows(tmp_path: Path) -> None:
     path = put(tmp_path / "t.csv", 'id,text,i32\na,"one\ntwo",1\n\nb,x\nc,"\n",oops\n')
 
     _, rejected = sifted(path, "Thing")
 
-    assert [(error.line, error.unit) for error, _ in rejected] == [(2, "row"), (3, "row")]
+    assert [(error.line, error.unit) for error, _ in rejected] == [(5, "line"), (6, "line")]
 
 
 def test_rows_are_counted_right_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +105,9 @@ def test_rows_are_counted_right_across_blocks(tmp_path: Path, monkeypatch: pytes
     found, rejected = sifted(path, "Person")
 
     assert len(found) > 5
-    assert [line for part in found for line in part.lines.to_pylist()] == column(found, "age")
-    assert [error.line for error, _ in rejected] == list(range(7, 101, 7))
+    lines_of_rows = [line for part in found for line in part.lines.to_pylist()]
+    assert lines_of_rows == [int(str(age)) + 1 for age in column(found, "age")]
+    assert [error.line for error, _ in rejected] == list(range(8, 102, 7))
 
 
 QUOTES = {
@@ -146,8 +147,8 @@ def test_a_cell_that_is_no_text_is_refused_with_its_row(tmp_path: Path) -> None:
 
     assert column(found, "name") == ["a"]
     assert [(error.line, error.property, error.reason) for error, _ in rejected] == [
-        (2, "name", "the cell is not UTF-8: byte 0xff at offset 1; save it as UTF-8"),
-        (3, "age", "the cell is not UTF-8: byte 0xff at offset 0; save it as UTF-8"),
+        (3, "name", "the cell is not UTF-8: byte 0xff at offset 1; save it as UTF-8"),
+        (4, "age", "the cell is not UTF-8: byte 0xff at offset 0; save it as UTF-8"),
     ]
 
 

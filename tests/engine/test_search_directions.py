@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from omnigraph.engine.search import nearest_neighbours as vectors_module
 from omnigraph.engine.search.nearest_neighbours import load_vectors, select_finalists
-from omnigraph.engine.search.ranking import Scores, rank_rows
+from omnigraph.engine.search.ranking import rank_rows
+from omnigraph.engine.search.scores import Scores
 from omnigraph.engine.search.vector_clusters import BOUND_ERROR, VectorClusters, build_clusters
 from omnigraph.engine.search.vector_metric import compute_distances
 from omnigraph.engine.tables.row_layout import Layout

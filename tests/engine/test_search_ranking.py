@@ -15,7 +15,8 @@ from omnigraph.commit.publisher import publish
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import has_index
 from omnigraph.engine.search.nth_largest import find_nth_largest
-from omnigraph.engine.search.ranking import Scores, rank_rows, score_rows
+from omnigraph.engine.search.ranking import rank_rows, score_rows
+from omnigraph.engine.search.scores import Scores
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.search.vector_metric import compute_distances
 from omnigraph.engine.tables.graph_cache import GraphCache
@@ -87,6 +88,7 @@ def naive_scores(rank: Rank, docs: Rows, among: Sequence[str], top: int) -> dict
         return {i: naive_cosine(v, query) for i, (_, v) in docs.items() if v is not None and i in among}  # type: ignore[arg-type]  # a vector
     if isinstance(rank, Bm25):
         return naive_bm25(docs, str(rank.query.value), among)  # type: ignore[union-attr]  # as above
+    assert isinstance(rank, Rrf)
     lists = [
         naive_order(naive_scores(one, docs, among, top), descending=isinstance(one, Bm25))
         for one in (rank.first, rank.second)

@@ -193,7 +193,7 @@ def test_what_was_derived_from_a_state_that_was_collected_meanwhile_is_not_kept(
         return [b"what the state said"]
 
     tables = [view_of(reader).get_table(type_) for type_ in view_of(reader).catalog.nodes.values()]
-    reader.reads.store_derived(f"_derived/{kept.name}", tables, encode)
+    reader.reads.store_derived([(f"_derived/{kept.name}", encode)], tables)
     Path(reader.uri, build_version_key(tables[0].path, tables[0].version)).unlink()
     held_up.set()
     reader.reads.wait_for_workers()

@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+import time
 
 import pytest
 
@@ -70,3 +71,14 @@ def test_a_quote_that_is_wrong_is_refused_with_its_line(text: str, reason: str) 
 )
 def test_the_delimiter_is_guessed_from_the_header(header: str, sign: str) -> None:
     assert guess_delimiter(header) == sign
+
+
+def test_a_quote_that_is_never_closed_costs_linear_time() -> None:
+    lines = ['"open\n', *["0123456789\n"] * 200_000]
+    started = time.process_time()
+
+    with pytest.raises(FileDamagedError, match="line 1 is never closed"):
+        list(read_records(lines, ",", "file.csv"))
+
+    # Searching all earlier lines again for each one took half a minute.
+    assert time.process_time() - started < 5

@@ -83,7 +83,7 @@ def values_of(graph: og.Graph) -> list[list[Any]]:
     return sorted((list(record["data"].values()) for record in exported(graph)), key=repr)
 
 
-@pytest.mark.parametrize("seed", range(75))
+@pytest.mark.parametrize("seed", range(150))
 def test_random_csv_files_load_with_what_was_inferred(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     names, rows = random_columns(dice, is_csv=True)
@@ -101,7 +101,7 @@ def as_cells(row: list[Any]) -> list[str]:
     return [repr(float(cell)) if NUMBER.fullmatch(cell) else cell for cell in map(as_cell, row)]
 
 
-@pytest.mark.parametrize("seed", range(75))
+@pytest.mark.parametrize("seed", range(150))
 def test_random_objects_load_with_what_was_inferred(seed: int, tmp_path: Path) -> None:
     dice = random.Random(1_000 + seed)
     names, rows = random_columns(dice, is_csv=False)

@@ -16,6 +16,12 @@ UPDATE_FORM = (
     "a mutation names a type, not a variable: `update Person …`;"
     " a variable comes from a match before it: `match { … } update $p …`"
 )
+ALTERNATIVES_FORM = "clauses need none between them, and alternatives are `either { … } or { … }`"
+SLICE_FORM = "a part of a list is written `slice(list, from, length)`, of a text `substring(text, from, length)`"
+SUBQUERY_FORM = (
+    "a value of another match is a block: `count { $q: Person }`, `avg { $q: Person return $q.age }`,"
+    " `$p.name in collect { $q: Person return $q.name }`"
+)
 STATEMENT = "expected `match`, `insert`, `update` or `delete`, found"
 
 IN_A_MATCH = [
@@ -58,6 +64,29 @@ IN_A_MATCH = [
         "a path is written `path $w = $a knows{1,4} $b`",
     ),
     ("path $w = «$p».a", "expected a hop, found `$p`", "a path is written `path $w = $a knows{1,4} $b`"),
+    (
+        "$w = «shortestPath»($p knows{1,*} $q)",
+        "unexpected `shortestPath` after `=`",
+        "a path is written `shortest $w = $a knows{1,4} $b`",
+    ),
+    (
+        "$w = «path» $p knows{1,3} $q",
+        "unexpected `path` after `=`",
+        "a path is written `path $w = $a knows{1,4} $b`",
+    ),
+    (
+        "cheapest $w = $p knows{1,*} $q by «weight»",
+        "unexpected `weight` after `by`",
+        "the weight of an edge is written in braces: `by { km }`",
+    ),
+    ("$p.tags[0«:»2] = []", "expected `]`, found `:`", SLICE_FORM),
+    ("$p.tags[0«..»2] = []", "expected `]`, found `..`", SLICE_FORM),
+    ("$p.age > («select» avg(age) from p)", "expected an expression, found `select`", SUBQUERY_FORM),
+    (
+        "$p knows $q «or» $p follows $q",
+        "expected an expression, found `or`",
+        f"`or` stands between two conditions; {ALTERNATIVES_FORM}",
+    ),
     ("«case» $p.age when 1 then 2 end = 2", "expected an expression, found `case`", CASE_FORM),
     ("«case» when $p.age = 1 then 2 end = 2", "expected an expression, found `case`", CASE_FORM),
     ("«CASE» x WHEN 1 THEN 2 END = 2", "expected an expression, found `CASE`", CASE_FORM),

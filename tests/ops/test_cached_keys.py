@@ -16,6 +16,7 @@ import pytest
 import omnigraph as og
 from load_calls import edge, loaded, node
 from omnigraph.ops.load import LoadError
+from omnigraph.options import Maintenance, UpkeepOptions
 from omnigraph.runtime import Runtime
 from omnigraph.storage import key_cache
 from omnigraph.storage.lance_table import ADDRESS, LanceTable
@@ -309,6 +310,85 @@ def test_an_update_of_a_row_that_this_handle_wrote_reads_nothing(
     insert(graph, "a", "b")
     insert(graph, "c")
     update_age(graph, "a")
+    scans = count_scans(monkeypatch)
+    for name in ["a", "c", "b", "a", "a"]:
+        update_age(graph, name)
+    assert not scans
+
+    # Another handle reads the files, which it has not written, and finds the same.
+    reads = count_reads(monkeypatch)
+    update_age(og.open_graph(graph.uri), "b")
+    assert reads
+    ages = graph.query("query q() { match { $p: P } return { $p.name as name, $p.age as age } order { $p.name } }")
+    assert [(row["name"], row["age"]) for row in ages.rows()] == [("a", 4), ("b", 2), ("c", 1)]
+
+
+@pytest.mark.parametrize("kept", ["file", "part"])
+def test_a_small_file_is_read_once_for_all_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    if kept == "part":
+        # As if the file were too large: each lookup reads its own row.
+        monkeypatch.setattr(key_cache, "MAX_LOADED_ROWS", 1)
+    graph = open_graph(tmp_path)
+    insert(graph, *NAMES)
+    update_age(graph, NAMES[0])
+    other = og.open_graph(graph.uri, runtime=Runtime(options=eager()))
+    update_age(other, NAMES[1])
+    reads, scans = count_reads(monkeypatch), count_scans(monkeypatch)
+
+    for name in NAMES:
+        update_age(other, name)
+
+    # One file has the row that the first handle has updated.
+    assert len(reads) == 1
+    assert len(scans) == (0 if kept == "file" else len(NAMES) - 2)
+    compare_lookups(other)
+    ages = other.query("query q() { match { $p: P } return { $p.name as name, $p.age as age } }").rows()
+    assert {row["name"]: row["age"] for row in ages} == {name: 2 if name in NAMES[:2] else 1 for name in NAMES}
+
+
+def test_kept_rows_of_a_table_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_cache, "MAX_TABLE_BYTES", 12_000)
+    graph = open_graph(tmp_path)
+    kept: dict[object, Any] = {}
+    for number in range(30):
+        insert(graph, f"n{number}", f"m{number}")
+        update_age(graph, f"n{number // 2}")
+        (kept,) = [rows for rows in list_kept_rows(graph) if rows]
+        assert 0 < sum(size for _, size in kept.values()) <= 12_000
+    assert len(kept) < 30
+    compare_lookups(graph)
+
+
+def list_kept_rows(graph: og.Graph) -> list[Any]:
+    lru = graph._session.reads.lru._values
+    return [value for key in lru.list_keys() if key[0] == "rows" for value in (lru.get(key) or ())]
+
+
+def test_rows_and_keys_of_a_compaction_are_known_when_it_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upkeep = UpkeepOptions(tail_fragments=4)
+    options = replace(eager(), maintenance=Maintenance.AUTO, upkeep=upkeep)
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=Runtime(options=options))
+    for name in NAMES[:5]:
+        insert(graph, name)
+        update_age(graph, name)
+    assert graph._session.tails.wait(60)
+    table = graph._session.open_tables(graph._session.resolve_snapshot()).open_table("node:P")
+    assert len(table.list_fragments()) < 5
+    monkeypatch.setattr(graph._session.tails, "on_write", lambda *_: None)
+    reads, scans = count_reads(monkeypatch), count_scans(monkeypatch)
+
+    for name in NAMES[:5]:
+        update_age(graph, name)
+
+    assert (reads, scans) == ([], [])
+    compare_lookups(graph)
+
+
+def count_scans(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     scans: list[object] = []
     scan = LanceTable.iter_batches
 
@@ -317,15 +397,7 @@ def test_an_update_of_a_row_that_this_handle_wrote_reads_nothing(
         return scan(table, *args, **options)
 
     monkeypatch.setattr(LanceTable, "iter_batches", count_scan)
-    for name in ["a", "c", "b", "a", "a"]:
-        update_age(graph, name)
-    assert not scans
-
-    # Another handle reads the files, which it has not written, and finds the same.
-    update_age(og.open_graph(graph.uri), "b")
-    assert scans
-    ages = graph.query("query q() { match { $p: P } return { $p.name as name, $p.age as age } order { $p.name } }")
-    assert [(row["name"], row["age"]) for row in ages.rows()] == [("a", 4), ("b", 2), ("c", 1)]
+    return scans
 
 
 def update_age(graph: og.Graph, name: str) -> None:

@@ -17,6 +17,8 @@ from omnigraph.storage.layout import DERIVED
 from upkeep_calls import AtPoint
 from worlds import FAST
 
+SEGMENT = "text-0000000000000001-a-1-0-20000-b"
+
 
 def derive(graph: og.Graph, name: str, files: Iterable[str], text: bytes = b"derived") -> Path:
     """An object beside the tables that says which data files it was derived from."""
@@ -44,8 +46,8 @@ def test_what_was_derived_from_data_that_is_collected_goes_with_it_however_young
     old, other = data_files(graph, "node:A"), data_files(graph, "node:B")
     graph.load(nodes={"A": pa.table({"v": [4]})}, mode="overwrite")
     new = data_files(graph, "node:A")
-    kept = [derive(graph, "words-0000000000000001", new), derive(graph, "topology-0000000000000002", new | other)]
-    dead = [derive(graph, "words-0000000000000003", old | new), derive(graph, "topology-0000000000000004", old)]
+    kept = [derive(graph, SEGMENT, new), derive(graph, "topology-0000000000000002", new | other)]
+    dead = [derive(graph, f"{SEGMENT}7", old | new), derive(graph, "topology-0000000000000004", old)]
     pass_time(graph.uri, 2 * DAY)
     for path in dead:
         os.utime(path)
@@ -64,7 +66,7 @@ def test_what_was_derived_from_data_that_is_collected_goes_with_it_however_young
 
 def test_what_was_derived_from_data_that_a_tag_keeps_stays(graph: og.Graph) -> None:
     graph.tags.create("then")
-    kept = derive(graph, "words-0000000000000001", data_files(graph, "node:A"))
+    kept = derive(graph, SEGMENT, data_files(graph, "node:A"))
     graph.load(nodes={"A": pa.table({"v": [4]})}, mode="overwrite")
     pass_time(graph.uri, 2 * DAY)
 
@@ -73,23 +75,31 @@ def test_what_was_derived_from_data_that_a_tag_keeps_stays(graph: og.Graph) -> N
     assert kept.exists()
 
 
+def test_what_an_earlier_release_stored_goes(graph: og.Graph) -> None:
+    outdated = derive(graph, "words-0000000000000001", data_files(graph, "node:A"))
+
+    graph.cleanup(keep=9, confirm=True)
+
+    assert not outdated.exists()
+
+
 @pytest.mark.parametrize("content", [b"", b"derived", b"derived\n", b"omnigraph derived test\n" + bytes(100)])
 def test_what_does_not_say_what_it_was_derived_from_goes(graph: og.Graph, content: bytes) -> None:
-    path = derive(graph, "words-0000000000000001", [])
+    path = derive(graph, SEGMENT, [])
     path.write_bytes(content)
-    stranger = path.with_name("words-of-another")
+    stranger = path.with_name("text-of-another")
     stranger.write_bytes(content)
 
     done = graph.cleanup(keep=9, confirm=True)
 
     assert not path.exists()
-    assert (stranger.exists(), done.unknown_files) == (True, ("_derived/words-of-another",))
+    assert (stranger.exists(), done.unknown_files) == (True, ("_derived/text-of-another",))
 
 
 def test_a_header_longer_than_the_first_read_is_read_whole(graph: og.Graph) -> None:
     files = {f"{number:08}.lance": None for number in range(10_000)}
     old = data_files(graph, "node:A")
-    path = derive(graph, "words-0000000000000001", [*files, *old])
+    path = derive(graph, SEGMENT, [*files, *old])
 
     found = read_files(lambda size: path.read_bytes()[:size])
 
@@ -103,7 +113,7 @@ def test_what_a_reader_keeps_while_a_cleanup_runs_goes_too(graph: og.Graph) -> N
     late: list[Path] = []
 
     def keep() -> None:
-        late.append(derive(graph, "words-0000000000000001", old))
+        late.append(derive(graph, SEGMENT, old))
 
     cleaner = og.open_graph(graph.uri, runtime=Runtime(options=FAST, faults=AtPoint("cleanup.marked", keep)))
     cleaner.cleanup(keep=1, confirm=True)

@@ -17,8 +17,9 @@ from mutating import new_graph, run
 from omnigraph.commit import clone_lock
 from omnigraph.commit.clone_lock import CloneLock, find_clones
 from omnigraph.commit.manifest_log import NotAGraphError, UnfinishedCloneError
+from omnigraph.commit.place_errors import PlaceTakenError
 from omnigraph.commit.sidecar import Lease
-from omnigraph.errors import BadArgumentError, PlaceTakenError
+from omnigraph.errors import BadArgumentError
 from omnigraph.faults import InjectedFaultError
 from omnigraph.ops import clone as clone_verb
 from omnigraph.options import Durability
@@ -229,6 +230,8 @@ def test_of_two_that_claim_a_place_in_one_moment_one_gets_it(
             ended.append(error.code)
         else:
             ended.append("done")
+        finally:
+            both.abort()  # one that was refused before it armed will not come
 
     threads = [threading.Thread(target=clone) for _ in range(2)]
     for thread in threads:

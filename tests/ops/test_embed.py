@@ -19,7 +19,8 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.embed import EmbeddingError, ProviderFailedError, embed_texts
 from omnigraph.engine.embedders.factory import build_query_embedder, create_provider
 from omnigraph.engine.embedders.hashing import HashProvider
-from omnigraph.engine.embedders.openai_http import MAX_ATTEMPTS, OpenAIProvider
+from omnigraph.engine.embedders.openai_http import OpenAIProvider
+from omnigraph.engine.json_endpoint import MAX_ATTEMPTS
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.errors import MissingError, SettingsError
 from omnigraph.ops.open_table import TypeMissingError

@@ -38,7 +38,7 @@ def test_a_plan_is_shown_with_the_snapshot_and_what_is_made_of_the_matches(solve
         == explained.text
         == (
             f"query friends at main, commit {commit}\n"
-            "  engine memory: 4 KiB of adjacency, which fits into 2.0 GiB\n"
+            "  engine memory: 4 KiB of adjacency and 2 KiB of columns, which fit into 2.0 GiB\n"
             "  1. scan $b: User  where its branches lead, ~5 rows\n"
             "    count $b <-[Knows]- $a  from the far end, csr (a small edge type), ~5 each, key ~1 of $a\n"
             "      $a.name = $name\n"

@@ -49,15 +49,17 @@ def test_records_are_loaded_in_one_commit(graph: og.Graph) -> None:
 def test_the_result_counts_by_type(graph: og.Graph) -> None:
     result = loaded(graph, "append", person("a"), person("b"), edge("Knows", "a", "b"))
 
+    rest = {"updated": 0, "unchanged": 0, "deleted": 0, "duplicates": 0}
     assert result.to_json() == {
         "mode": "append",
         "target": {"branch": "main"},
         "commit_id": graph.snapshot().commit.id,
-        "nodes": {"Person": {"read": 2, "inserted": 2, "updated": 0, "unchanged": 0, "deleted": 0}},
-        "edges": {"Knows": {"read": 1, "inserted": 1, "updated": 0, "unchanged": 0, "deleted": 0}},
+        "nodes": {"Person": {"read": 2, "inserted": 2, **rest}},
+        "edges": {"Knows": {"read": 1, "inserted": 1, **rest}},
         "rejected": 0,
         "quarantine": None,
         "dry_run": False,
+        "warnings": [],
     }
 
 
@@ -218,8 +220,10 @@ def test_all_problems_are_counted_and_twenty_are_told(graph: og.Graph) -> None:
         loaded(graph, "append", person("a"), *records)
 
     assert caught.value.total == 100
-    assert [problem.line for problem in caught.value.problems] == list(range(2, 22))
-    assert str(caught.value).splitlines()[20:] == ["and 80 more", "100 problems: nothing was loaded"]
+    # Examples of both groups, in equal shares.
+    assert [problem.line for problem in caught.value.problems] == [*range(2, 12), *range(62, 72)]
+    assert str(caught.value).splitlines()[:2] == ["60 × endpoint Knows.to", "40 × range Person.age"]
+    assert str(caught.value).splitlines()[22:] == ["and 80 more", "100 problems: nothing was loaded"]
 
 
 def test_facts_hold_every_problem(graph: og.Graph) -> None:
@@ -228,6 +232,7 @@ def test_facts_hold_every_problem(graph: og.Graph) -> None:
 
     assert caught.value.kind is og.Kind.INVALID
     assert json.loads(json.dumps(caught.value.facts())) == {
+        "groups": [{"rule": "endpoint", "type": "Knows", "property": "from", "count": 1}],
         "problems": [
             {
                 "file": "in.jsonl",

@@ -6,10 +6,11 @@ from collections import OrderedDict
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -275,8 +276,55 @@ def test_several_files_are_rows_of_one_type(graph: og.Graph, tmp_path: Path) -> 
 
 
 def test_rows_that_are_no_table_are_refused(graph: og.Graph) -> None:
-    with pytest.raises(TypeError, match="rows of `Thing` are a path, several paths, or a table"):
-        graph.load(mode="append", nodes={"Thing": [thing("a")]})  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="rows of `Thing` are a path, several paths, mappings, or a table"):
+        graph.load(mode="append", nodes={"Thing": cast("Any", [1])})
+    with pytest.raises(TypeError, match="a list of mappings, one for each row, not one mapping"):
+        graph.load(mode="append", nodes={"Thing": cast("Any", {"name": "a"})})
+    with pytest.raises(TypeError, match="rows of `Thing` are mappings, not 1"):
+        graph.load(mode="append", nodes={"Thing": cast("Any", [{"name": "a"}, 1])})
+
+
+def test_rows_may_be_mappings_and_lazy_frames(graph: og.Graph) -> None:
+    things: list[dict[str, object]] = [{"called": "a", "count": 1}, {"called": "b"}]
+    graph.load(
+        mode="append",
+        nodes={"Thing": things},
+        edges={"Near": pl.LazyFrame({"from": ["a"], "to": ["b"]})},
+        map={"Thing.name": "called"},
+    )
+    graph.load(mode="append", edges={"Near": [{"src": "b", "dst": "a"}, {"from": "a", "to": "a"}]})
+
+    assert column(graph, "Thing", "count") == [1, None]
+    assert sorted(column(graph, "Near", "src")) == ["a", "a", "b"]
+
+
+def test_a_bad_mapping_is_a_row_of_its_type(graph: og.Graph) -> None:
+    with pytest.raises(og.LoadError) as error:
+        graph.load(mode="append", nodes={"Thing": [{"name": "a"}, {"name": "b", "count": "x"}]})
+
+    assert str(error.value).startswith("<nodes Thing>, row 2: `Thing.count`")
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["a", "b"])])
+def test_texts_of_frames_may_be_encoded(dtype: pl.DataType, graph: og.Graph) -> None:
+    graph.load(mode="append", nodes={"Thing": pl.DataFrame({"name": pl.Series(["a", "b"], dtype=dtype)})})
+
+    assert column(graph, "Thing", "id") == ["a", "b"]
+
+
+def test_extension_types_of_pandas_are_read(graph: og.Graph) -> None:
+    frame = pd.DataFrame({"name": pd.Categorical(["a", "b"]), "count": pd.array([1, None], dtype="Int64")})
+
+    graph.load(mode="append", nodes={"Thing": frame})
+
+    assert column(graph, "Thing", "count") == [1, None]
+
+
+def test_all_unknown_columns_are_named_at_once(graph: og.Graph) -> None:
+    with pytest.raises(
+        og.OmnigraphError, match='"nam" \\(did you mean `name`\\?\\), "zz"; map them, or leave them out'
+    ):
+        graph.load(mode="append", nodes={"Thing": pa.table({"nam": ["a"], "zz": [1]})})
 
 
 def test_a_column_for_a_type_that_is_not_loaded_is_refused(graph: og.Graph) -> None:

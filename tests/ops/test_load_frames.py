@@ -120,7 +120,6 @@ REFUSED = {
         og.LoadError,
         "2.50 can't be held exactly by I64",
     ),
-    "a plan": (pl.DataFrame({"s": ["a"]}).lazy(), TypeError, "pass frame.collect()"),
 }  # fmt: skip
 
 
@@ -137,7 +136,7 @@ def test_what_is_no_value_of_ours_is_refused_in_our_words(empty: og.Graph, name:
 def test_a_plan_is_no_graph_jsonl_either(empty: og.Graph) -> None:
     plan: Any = pl.DataFrame({"s": ["a"]}).lazy()
 
-    with pytest.raises(TypeError, match=r"pass frame\.collect\(\)"):
+    with pytest.raises(TypeError, match="a LazyFrame has rows of one type: pass it under the type's name"):
         empty.load(plan, mode="append")
 
 

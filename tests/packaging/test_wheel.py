@@ -81,6 +81,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
 
     assert wanted - held == set()
     assert {"omnigraph/py.typed", "omnigraph/demo/schema.pg", "omnigraph/demo/queries.gq"} <= held
+    assert {f"omnigraph/{path.relative_to(ROOT)}" for path in (ROOT / "examples").glob("*/*.pg")} <= held
 
 
 def test_the_wheel_says_what_it_needs_and_how_it_is_called(installed: Path) -> None:
@@ -104,6 +105,15 @@ def test_the_source_archive_has_what_both_commands_need(tmp_path: Path) -> None:
     needed = {"Makefile", "pyproject.toml", "requirements.lock", "README.md", "tools/setup.sh", "tests/conftest.py"}
     assert needed <= names
     assert not [name for name in names if name.endswith(".pyc") or name.startswith((".venv", "omnigraph-demo"))]
+
+
+def test_the_installed_package_has_its_examples(installed: Path, tmp_path: Path) -> None:
+    done = run(installed, ["-m", "omnigraph", "examples", "people"], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "examples/people/people.jsonl").read_bytes() == (
+        ROOT / "examples/people/people.jsonl"
+    ).read_bytes()
 
 
 def test_the_installed_package_is_not_the_repository(installed: Path, tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_a_literal_of_the_right_kind_that_is_no_value_is_marked_alone(text: str,
         ("born: now()", "now()"),
         ("age: $t", "$t"),
         ("name: $q", "$q"),
-        ("name: $q.name", "$q.name"),
+        ("name: $q.age", "$q.age"),
     ],
 )
 def test_a_value_that_does_not_fit_its_braces_is_marked_alone(filter_: str, marked: str) -> None:

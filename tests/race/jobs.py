@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.rebase import rebase
 from omnigraph.commit.requirements import RowsUnchanged
+from omnigraph.commit.row_changes import RowChange
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.lang.source import Source
 from omnigraph.ops.create import create
@@ -212,17 +213,21 @@ def plant(bug: str) -> None:
     """Break the publisher of this process on purpose, so that the checker can be seen to notice."""
     right = rebase
 
-    def without_requirements(plan: CommitPlan, now: Head, between: list[Commit], handles: TableCache) -> CommitPlan:
+    def without_requirements(
+        plan: CommitPlan, now: Head, between: list[Commit], handles: TableCache, known: Mapping[str, RowChange | None]
+    ) -> CommitPlan:
         """Bug: what the write relied on is not looked at again."""
         import dataclasses
 
-        return right(dataclasses.replace(plan, requirements=()), now, between, handles)
+        return right(dataclasses.replace(plan, requirements=()), now, between, handles, known)
 
-    def on_the_stale_pin(plan: CommitPlan, now: Head, between: list[Commit], handles: TableCache) -> CommitPlan:
+    def on_the_stale_pin(
+        plan: CommitPlan, now: Head, between: list[Commit], handles: TableCache, known: Mapping[str, RowChange | None]
+    ) -> CommitPlan:
         """Bug: the staged write stays on the pin it was made for, and takes the place of what others wrote."""
         import dataclasses
 
-        del handles, between
+        del handles, between, known
         manifest = now.snapshot.manifest
         stale = {**manifest.pins, **{m.table_key: plan.base.snapshot.pins[m.table_key] for m in plan.moves}}
         snapshot = dataclasses.replace(now.snapshot, manifest=dataclasses.replace(manifest, pins=stale))

@@ -264,8 +264,20 @@ def assert_same(expected: Rows, found: Rows, about: str) -> None:
     if expected.is_ordered:
         is_same = len(expected.rows) == len(found.rows) and all(map(_is_same, expected.rows, found.rows))
     else:
-        is_same = Counter(expected.rows) == Counter(found.rows)
+        is_same = _is_same_bag(expected.rows, found.rows)
     assert is_same, f"{about}\nexpected {expected.rows}\nfound    {found.rows}"
+
+
+def _is_same_bag(expected: Sequence[Any], found: Sequence[Any]) -> bool:
+    """Equal in any order."""
+    missing, extra = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
+    left = list(extra.elements())
+    for row in missing.elements():
+        same = next((other for other in left if _is_same(row, other)), None)
+        if same is None:
+            return False
+        left.remove(same)
+    return not left
 
 
 def _is_same(expected: Any, found: Any) -> bool:

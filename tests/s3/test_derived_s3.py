@@ -104,7 +104,7 @@ def test_what_one_handle_keeps_saves_the_next_one_requests(uri: str, storage: di
 
     second, requests = answers(uri, storage)
 
-    assert sorted(key.split("/")[-1].split("-")[0] for key in kept(uri, storage)) == ["topology", "words"]
+    assert sorted(key.split("/")[-1].split("-")[0] for key in kept(uri, storage)) == ["text", "topology"]
     assert first == second == expected
     assert requests.count(target="table") < without.count(target="table")
     assert requests.count(operation="put") == 0

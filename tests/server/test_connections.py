@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from omnigraph.server.http.connections import ConnectionLimit, build_protocol
+from omnigraph.server.http.connections import ConnectionLimit, HeadHoldingTransport, build_protocol
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SECONDS = 60.0
@@ -133,3 +133,33 @@ def test_connections_are_counted_until_they_end() -> None:
 
     assert asyncio.run(connect()) == 1
     assert not limit.idle
+
+
+class _Recorder(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.is_closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_an_answer_is_one_write_and_the_head_of_a_stream_is_not_held() -> None:
+    recorder = _Recorder()
+    transport = HeadHoldingTransport(recorder)
+    head = b"HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\n"
+    transport.write(head)
+    transport.write(b"{}")
+    transport.write(b"")
+    assert [text for text in recorder.writes if text] == [head + b"{}"]
+    chunked = b"HTTP/1.1 200 \r\ntransfer-encoding: chunked\r\n\r\n"
+    transport.write(chunked)
+    assert recorder.writes[-1] == chunked
+    transport.write(head)
+    transport.close()
+    assert recorder.writes[-1] == head
+    assert recorder.is_closed

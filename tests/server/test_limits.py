@@ -361,6 +361,53 @@ def test_more_than_may_wait_is_refused() -> None:
     admission.close()
 
 
+def test_a_server_is_saturated_while_its_queue_is_full() -> None:
+    admission = Admission(ServerLimits(threads=1, waiting=1))
+    release = threading.Event()
+
+    async def crowd() -> None:
+        assert not admission.is_saturated
+        begun = [asyncio.ensure_future(admission.run(f"a{number}", release.wait)) for number in range(2)]
+        await asyncio.sleep(0)
+        assert admission.is_saturated
+        release.set()
+        await asyncio.gather(*begun)
+        assert not admission.is_saturated
+
+    asyncio.run(crowd())
+    admission.close()
+
+
+def test_a_server_is_saturated_when_all_threads_are_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.server.admission._STUCK_SECONDS", 0.05)
+    admission = Admission(ServerLimits(threads=2, waiting=50))
+    release = threading.Event()
+
+    async def crowd() -> None:
+        begun = [asyncio.ensure_future(admission.run("first", release.wait))]
+        await asyncio.sleep(0.1)
+        assert not admission.is_saturated  # the other thread is free
+        begun.append(asyncio.ensure_future(admission.run("second", release.wait)))
+        await asyncio.sleep(0)
+        assert not admission.is_saturated  # only since now
+        await asyncio.sleep(0.1)
+        assert admission.is_saturated
+        release.set()
+        await asyncio.gather(*begun)
+        assert not admission.is_saturated
+
+    asyncio.run(crowd())
+    admission.close()
+
+
+def test_a_saturated_server_is_not_ready_but_alive(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Admission, "is_saturated", True)
+    response = served.client.get("/readyz")
+    assert (response.status_code, response.json()["code"]) == (503, "server_busy")
+    assert "Retry-After" in response.headers
+    assert served.client.get("/healthz").status_code == 200
+
+
 # --- clients that dawdle ---------------------------------------------------------------------------------------
 
 

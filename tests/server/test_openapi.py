@@ -85,6 +85,16 @@ def test_only_health_is_open_to_everybody(document: Any) -> None:
     assert is_open == {"/healthz", "/readyz"}
 
 
+def test_operations_have_readable_ids_and_a_group(document: Any) -> None:
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    ids = [one["operationId"] for one in operations]
+
+    assert len(set(ids)) == len(ids)
+    assert {"query", "get_branches", "create_branch", "invoke", "get_commit_changes"} <= set(ids)
+    assert all(id_.isidentifier() and "graph__" not in id_ for id_ in ids)
+    assert all(len(one["tags"]) == 1 for one in operations)
+
+
 def test_every_status_is_of_a_code_that_there_is() -> None:
     codes = {code for code, _ in errors_reference.cases()}
 

@@ -57,6 +57,21 @@ def test_the_engine_of_a_query_is_chosen_from_afar(remote: og.RemoteGraph) -> No
         remote.query(ALL, engine="disk")
 
 
+def test_a_load_from_afar_chooses_among_repeats(remote: og.RemoteGraph) -> None:
+    remote.branches.create("repeats")
+    records = [{"type": "Person", "data": {"name": "Rep", "age": age}} for age in (1, 2)]
+
+    result = remote.load(records, mode="append", branch="repeats", on_duplicate="last")
+
+    assert (result.nodes["Person"].read, result.nodes["Person"].duplicates) == (1, 1)
+    rows = remote.query('match { $p: Person { name: "Rep" } } return { $p.age as a }', branch="repeats").rows()
+    assert rows == [{"a": 2}]
+    with pytest.raises(og.LoadError):
+        remote.load(records, mode="merge", branch="repeats")
+    with pytest.raises(BadArgumentError, match="on_duplicate"):
+        remote.load(records, mode="merge", branch="repeats", on_duplicate="newest")
+
+
 def test_an_error_of_a_server_can_be_pickled(remote: og.RemoteGraph) -> None:
     with pytest.raises(og.BranchMissingError) as refused:
         remote.query(ALL, branch="nowhere")

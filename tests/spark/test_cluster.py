@@ -115,6 +115,15 @@ def test_a_cluster_reads_writes_and_exports(outcome: Outcome) -> None:
     assert b"".join(path.read_bytes() for path in sorted(outcome.out.iterdir())) == outcome.exported
 
 
+def test_a_query_whose_executor_is_killed_gives_its_rows_and_leaves_nothing(outcome: Outcome) -> None:
+    told = outcome.answer["asked"]
+
+    assert told["killed"] == 1
+    assert len(told["rows"]) > 1
+    assert told["rows"] == told["expected"]
+    assert told["left"] == []
+
+
 def test_maintenance_on_a_cluster_changes_no_row(outcome: Outcome) -> None:
     told = outcome.answer["optimized"]
     rows = stored(outcome.things, "Thing")

@@ -11,13 +11,12 @@ import omnigraph as og
 from corpus_format import Case, read_cases
 from omnigraph.clock import SystemClock
 from omnigraph.runtime import Runtime
-from omnigraph.spark.query.run_query import SparkRows
 from omnigraph.spark.spark_graph import SparkGraph
 from raised_codes import has_code
 from read_queries import random_triple
 from read_seeding import seed
 from reference_reader import NOW
-from spark_answers import UNSUPPORTED, Question, ask_spark, compare_case, compare_engines
+from spark_answers import Question, ask_spark, compare_case, compare_engines
 from worlds import FAST
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -135,21 +134,6 @@ def test_an_overflow_below_a_limit_is_none(graph: og.Graph) -> None:
     text = "query q() { match { $p: Person } return { $p.age * 9223372036854775807 as x } order { $p.age } limit 2 }"
 
     assert ask_spark(graph, Question(text, {})).rows() == [{"x": 0}, {"x": 0}]
-
-
-def test_a_form_that_spark_does_not_run_is_named_before_anything_is_read(
-    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> SparkRows:
-        raise AssertionError
-
-    monkeypatch.setattr("omnigraph.spark.query.run_query._execute", fail)
-    text = "query q() { match { $p: Person path $w = $p knows{1,2} $q } return { length($w) as n } }"
-
-    with pytest.raises(og.OmnigraphError, match=r"Spark does not run a path variable; nothing was read") as caught:
-        ask_spark(graph, Question(text, {}))
-
-    assert caught.value.code == UNSUPPORTED
 
 
 def test_a_query_is_a_frame_of_one_snapshot(tmp_path: Path, spark: SparkSession) -> None:

@@ -92,3 +92,17 @@ def test_the_data_source_takes_a_state_columns_and_a_filter(
     assert wanted
     assert sorted(row.id for row in by_id.collect()) == wanted
     assert sorted(row.id for row in by_time.collect()) == wanted
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into Thing select * from Thing",
+        "INSERT OVERWRITE TABLE `thing` VALUES (1)",
+        "-- a comment\nmerge into Thing using Link on true when matched then delete",
+        "/* a\ncomment */ delete from thing where true",
+    ],
+)
+def test_a_statement_that_writes_to_a_type_names_the_way(handle: SparkGraph, statement: str) -> None:
+    with pytest.raises(og.OmnigraphError, match=r"SQL only reads `Thing`; write its rows with `graph.spark.load"):
+        handle.sql(statement)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from omnigraph.spark.session.java_runtime import JavaRuntime
 from omnigraph.spark.session.launch_environment import LaunchEnvironment
 from omnigraph.spark.session.master import explain_unreachable
-from omnigraph.spark.session.spark_session import find_active_session, session
+from omnigraph.spark.session.spark_session import check_version, find_active_session, session
 from omnigraph.spark.spark_errors import SparkUsageError
 from raised_codes import has_code
 
@@ -107,3 +107,14 @@ def test_a_master_that_does_not_answer_is_named_with_each_of_its_addresses() -> 
     assert explain_unreachable(f"spark://127.0.0.1:9,127.0.0.1:{port}") == (
         f"nothing answers at 127.0.0.1:9 (Connection refused); nothing answers at 127.0.0.1:{port} (Connection refused)"
     )
+
+
+@pytest.mark.parametrize("version", ["3.5.4", "4.0.1"])
+def test_an_older_spark_is_refused_by_its_version(version: str) -> None:
+    with pytest.raises(SparkUsageError, match=f"the active session runs Spark {version}, and omnigraph needs 4.1"):
+        check_version(version)
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "4.3.0-SNAPSHOT", "5.0", "a build"])
+def test_a_spark_that_is_new_enough_or_unknown_is_used(version: str) -> None:
+    check_version(version)

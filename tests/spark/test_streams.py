@@ -228,7 +228,7 @@ def test_a_function_that_makes_no_rows_stops_the_stream_with_its_reason(
         ({"Person": {"name": "nobody + 1"}}, "nobody"),
         ({"Person": {"nme": "one", "seen": "batch"}}, 'unknown column "nme".*did you mean `name`'),
         ({"Person": {"seen": "batch"}}, "there is no column `name`, which is the key"),
-        ("Person", 'unknown column "batch"'),
+        ("Person", 'unknown columns for `Person`: "batch"'),
     ],
 )
 def test_a_mapping_that_can_not_be_meant_is_refused(

@@ -2,11 +2,11 @@
 
 import json
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-import omnigraph
 from omnigraph.cli.confirm import confirm_on_remote
 from omnigraph.cli.options import (
     at_option,
@@ -19,6 +19,7 @@ from omnigraph.cli.options import (
     snapshot_option,
 )
 from omnigraph.cli.render import format_count, format_table, print_json, print_text
+from omnigraph.cli.resolutions import resolution_options, run_with_resolutions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from omnigraph.ops.merge_result import MergeResult, TableMerge
 
 EXIT_CONFLICTS = 3
+# Conflicts that are printed for people.
+MAX_REPORTED_PROBLEMS = 20
 # Characters of a value in the table of conflicts; --json prints values in full.
 _MAX_VALUE_WIDTH = 40
 
@@ -134,6 +137,7 @@ def list_(uri: str | None, store: str | None, as_json: bool) -> int:
     type=click.Choice(["ours", "theirs"]),
     help="Which side wins where both changed the same row: the target (ours) or the source (theirs).",
 )
+@resolution_options
 @click.option("--dry-run", is_flag=True, help="Show the result without merging.")
 @click.option("--message", metavar="TEXT", help="A message stored with the commit.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit.")
@@ -146,6 +150,9 @@ def merge(  # noqa: PLR0913 - one argument per option
     store: str | None,
     into: str,
     strategy: str | None,
+    conflicts_to: str | None,
+    resolve: str | None,
+    interactive: bool,
     dry_run: bool,
     message: str | None,
     actor: str,
@@ -157,25 +164,25 @@ def merge(  # noqa: PLR0913 - one argument per option
 
     Rows are matched by id and merged property by property, in one commit with two parents. If the branches conflict,
     or would violate the schema together, the conflicts are listed and nothing is merged. --strategy resolves only rows
-    that both branches changed. A branch can be merged any number of times; no change is merged twice.
+    that both branches changed; --conflicts-to, --resolve and --interactive decide row by row. A branch can be merged
+    any number of times; no change is merged twice.
 
     Exit code: 0 on success or if there is nothing to merge, 3 on conflicts or if other writers interfered.
     """
     graph = open_selected_graph(uri, store, read_only=dry_run)
-    try:
-        result = graph.merge(
-            source,
-            into=into,
-            strategy=strategy,
-            actor=actor,
-            message=message,
-            dry_run=dry_run,
-            seconds=seconds,
-            memory_bytes=memory_bytes,
-        )
-    except omnigraph.MergeConflictsError as error:
-        # Conflicts are the result of this command, not an error: they go to stdout.
-        result = error.result
+    run = partial(
+        graph.merge,
+        source,
+        into=into,
+        strategy=strategy,
+        actor=actor,
+        message=message,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
+    )
+    result = run_with_resolutions(
+        run, dry_run=dry_run, conflicts_to=conflicts_to, resolve=resolve, interactive=interactive
+    )
     if as_json:
         print_json({"uri": graph.uri, **result.to_json()})
     else:
@@ -226,18 +233,20 @@ def _format_number(count: int | None) -> str:
 
 def _format_conflicts(result: "MergeResult") -> str:
     """Format the conflicts as tables, and how to resolve them."""
-    row_conflicts = [conflict for conflict in result.conflicts if conflict.kind.is_of_rows]
-    other_conflicts = [conflict for conflict in result.conflicts if not conflict.kind.is_of_rows]
+    listed = result.conflicts[:MAX_REPORTED_PROBLEMS]
+    shown = len(listed)
+    row_conflicts = [conflict for conflict in listed if conflict.kind.is_of_rows]
+    other_conflicts = [conflict for conflict in listed if not conflict.kind.is_of_rows]
     parts = [f"{format_count(result.conflict_total, 'conflict')}: nothing is merged\n"]
     # A violated constraint that names a row is listed twice: with its row, and with its message.
-    with_ids = [conflict for conflict in result.conflicts if conflict.id is not None]
+    with_ids = [conflict for conflict in listed if conflict.id is not None]
     if with_ids:
         parts.append(_format_row_conflicts(result, with_ids))
     if other_conflicts:
         messages = [(conflict.kind.value, conflict.message) for conflict in other_conflicts]
         parts.append(format_table(("conflict", "message"), messages))
-    # The result holds only the first conflicts, and counts all of them.
-    hidden = result.conflict_total - len(result.conflicts)
+    # The result may hold only the first conflicts, but counts all of them.
+    hidden = result.conflict_total - shown
     if hidden:
         parts.append(f"and {hidden} more\n")
     ways = [f"change {result.source} or {result.into} so that they agree, and merge again"]
@@ -245,6 +254,7 @@ def _format_conflicts(result: "MergeResult") -> str:
         ways.append(
             f"for rows that both changed, --strategy ours keeps those of {result.into}, theirs of {result.source}"
         )
+        ways.append("--conflicts-to FILE writes all conflicts; set each `take` there, and merge with --resolve FILE")
     parts.append("".join(f"help: {way}\n" for way in ways))
     return "\n".join(parts)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.commit_folding import format_pages, read_folded_pages
 from omnigraph.cli.diff import format_counts
 from omnigraph.cli.options import branch_option, graph_options, json_option, open_selected_graph, refuse
 from omnigraph.cli.render import format_facts, format_table, print_json, print_text
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     "--all-branches", is_flag=True, help="List the commits of all branches by time, instead of the history of one."
 )
 @click.option(
-    "--include-maintenance", is_flag=True, help="Also list commits of automatic maintenance, which change no row."
+    "--include-maintenance", is_flag=True, help="List each commit of maintenance and embedding, also automatic ones."
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List at most N commits.")
 @click.option(
@@ -56,23 +57,31 @@ def list_(  # noqa: PLR0913 - one argument per option
     The commits of a branch are followed by those of the branch that it was created from. A commit must match every
     filter: `--filter actor=ada --filter since=2026-01-31T00:00:00Z`. `message` matches part of a message, ignoring
     case; `type` matches commits that changed the table of that type. With --limit there may be more commits: --before
-    continues after the last one.
+    continues after the last one. Neighbouring commits of maintenance and embedding share one line; --json has each.
     """
     graph = open_selected_graph(uri, store, read_only=True)
-    page = graph.commit_page(
-        branch=branch,
-        filters=_parse_filters(filters),
-        limit=limit,
-        before=before,
-        all_branches=all_branches,
-        include_maintenance=include_maintenance,
-    )
+    parsed = _parse_filters(filters)
+
+    def read_page(max_commits: int | None, first: str | None) -> "CommitPage":
+        return graph.commit_page(
+            branch=branch,
+            filters=parsed,
+            limit=max_commits,
+            before=first or before,
+            all_branches=all_branches,
+            include_maintenance=include_maintenance,
+        )
+
     if as_json:
-        print_json({"uri": graph.uri, **page.to_json()})
-    elif not page.commits:
+        print_json({"uri": graph.uri, **read_page(limit, None).to_json()})
+        return 0
+    # Who filters by operation asks for these commits.
+    fold = not include_maintenance and "operation" not in parsed
+    pages = read_folded_pages(read_page, limit) if fold and limit is not None else [read_page(limit, None)]
+    if not pages[0].commits:
         print_text("no commit matches the filters\n" if filters else "no commits\n")
     else:
-        print_text(_format_page(page))
+        print_text(format_pages(pages, fold=fold))
     return 0
 
 
@@ -86,26 +95,6 @@ def _parse_filters(filters: Sequence[str]) -> dict[str, str]:
             refuse(f"the filter `{name}` is given twice; give each filter once")
         parsed[name] = value
     return parsed
-
-
-def _format_page(page: "CommitPage") -> str:
-    rows = [
-        (
-            commit.id,
-            commit.at,
-            commit.actor,
-            f"{commit.operation} (collected)" if commit.id in page.collected else commit.operation,
-            str(len(commit.changes)),
-            f"{sum(change.rows_after - change.rows_before for change in commit.changes):+d}",
-            # The first line of a message is its summary.
-            (commit.message or "").partition("\n")[0],
-        )
-        for commit in page.commits
-    ]
-    text = format_table(
-        ("commit", "at", "actor", "operation", "tables", "rows", "message"), rows, right=("tables", "rows")
-    )
-    return text if page.next is None else f"{text}\nmore commits: --before {page.next}\n"
 
 
 @click.command("show")

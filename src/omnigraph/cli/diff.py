@@ -1,16 +1,30 @@
 """`omnigraph diff`: compare two states of a graph."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.options import graph_options, is_graph_named, json_option, open_selected_graph, refuse
+from omnigraph.cli.options import (
+    graph_options,
+    is_graph_named,
+    is_wide,
+    json_option,
+    measure_table,
+    open_selected_graph,
+    refuse,
+    wide_option,
+)
 from omnigraph.cli.render import format_table, get_binary_stdout, print_json, print_text, translate_output_errors
+from omnigraph.cli.row_changes import format_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from omnigraph.ops.row_diff import RowChangeCounts
+
+# No more changed rows than this are listed below the counts: a screenful.
+MAX_LISTED_CHANGES = 20
 
 # Between two states, for the differences from their merge base.
 MERGE_BASE = "..."
@@ -30,6 +44,7 @@ MERGE_BASE = "..."
     show_default=True,
     help="Counts per type, or one JSON object per change and line.",
 )
+@wide_option
 @json_option
 def command(
     *,
@@ -46,8 +61,8 @@ def command(
     A and B are branches, tags, commits (a unique part of the id is enough), times, or commits or times of a branch:
     `main`, `review/x`, 01J…, `main@01J…`, `review/x@2026-01-31T12:00:00Z`, `main@2h`; `main~2` is two commits before.
     `A...B` as one word compares B with the merge base of both: what a merge of B would bring. Inserted, updated and
-    deleted rows are counted per type. --format jsonl lists them, each with its values before and after. Only data that
-    differs is read. Differences between the schemas come first.
+    deleted rows are counted per type; up to 20 are listed below. --format jsonl lists any number, each with its values
+    before and after. Only data that differs is read. Differences between the schemas come first.
     """
     if as_json and format_ == "jsonl":
         refuse("--json prints one document of counts; leave it out with --format jsonl")
@@ -72,7 +87,14 @@ def command(
         # With equal schemas and rows, `format_json_counts` itself reports that there are no differences.
         has_counts = document["types"] or not schema_text
         print_text(schema_text + (format_json_counts(document["types"]) if has_counts else "no row differs\n"))
+        if 0 < _count_changes(document["types"]) <= MAX_LISTED_CHANGES:
+            changes = (json.loads(line) for line in diff.json_lines())
+            print_text("\n" + format_changes(changes, measure_table(), is_whole=is_wide()))
     return 0
+
+
+def _count_changes(counts: "Mapping[str, Mapping[str, Any]]") -> int:
+    return sum(type_counts[kind] for type_counts in counts.values() for kind in ("inserted", "updated", "deleted"))
 
 
 def format_schema_diff(schema_diff: "Mapping[str, Any] | None") -> str:

@@ -35,6 +35,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph diff 01KE0000000000000000000002 main people.omni --type Person --format jsonl",
     ),
     "embed": ("OMNIGRAPH_EMBED_PROVIDER=hash omnigraph embed people.omni --type Person --batch 1000",),
+    "examples": ("omnigraph examples", "omnigraph examples people"),
     "explain": (
         "omnigraph explain friends people.omni --query people.gq --param name=Ada --analyze",
         "omnigraph explain friends --query people.gq --schema people.pg",
@@ -47,7 +48,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "history": ("omnigraph history Person Ada people.omni --limit 5",),
     "indexes": ("omnigraph indexes people.omni",),
     "init": ("omnigraph init people.omni --schema people.pg --as ada",),
-    "lint": ("omnigraph lint --schema people.pg --query people.gq",),
+    "lint": ("omnigraph lint --schema people.pg --query people.gq", "omnigraph lint --query people.gq people.omni"),
     "load": (
         "omnigraph load people.omni --mode append --data people.jsonl --as ada",
         "omnigraph load people.omni --mode merge --node Person=people.csv --map Person.name=full_name",
@@ -87,6 +88,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph serve people=people.omni --bind 127.0.0.1:8080 --unauthenticated",
     ),
     "recoveries": ("omnigraph recoveries people.omni", "omnigraph recoveries people.omni --limit 5 --json"),
+    "shell": (
+        "omnigraph shell people.omni",
+        "omnigraph shell --server https://graphs.example --graph people --branch review/x",
+    ),
+    "show": (
+        "omnigraph show people.omni",
+        "omnigraph show people.omni Person",
+        "omnigraph show people.omni Person Ada --at 2026-01-31T12:00:00Z",
+    ),
     "snapshot": ("omnigraph snapshot people.omni --json",),
     "spark_sql": ("omnigraph spark sql 'select role, count(*) from Person group by role' people.omni",),
     "sql": (

@@ -1,6 +1,7 @@
 """Options about files as they are: how they are written, and what their columns become."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,7 +33,9 @@ TABLE_ENDINGS = (
     ".duckdb",
     ".ddb",
 )
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 NAMES = (
+    "input_format",
     "delimiter",
     "encoding",
     "no_header",
@@ -45,6 +48,11 @@ NAMES = (
     "datetime_format",
 )
 _OPTIONS = (
+    click.option(
+        "--input-format",
+        type=click.Choice(["csv", "tsv", "json", "jsonl", "parquet", "orc", "arrow", "sqlite", "duckdb"]),
+        help="The format of files whose names don't say it, and of `-`.",
+    ),
     click.option("--delimiter", metavar="CHAR", help="What separates cells; \\t is a tab. Guessed from the header."),
     click.option("--encoding", metavar="NAME", help="The encoding of text files; utf-8 if left out."),
     click.option("--no-header", is_flag=True, help="The first line is a row: columns are column1, column2, …"),
@@ -74,6 +82,7 @@ def build_file_options(values: Mapping[str, Any]) -> "FileOptions":
     """Build what the options say; what was left out is as usual."""
     delimiter = values["delimiter"]
     given = {
+        "input_format": values["input_format"],
         "delimiter": "\t" if delimiter == "\\t" else delimiter,
         "encoding": values["encoding"],
         "header": False if values["no_header"] else None,
@@ -101,4 +110,5 @@ def parse_typed_paths(option: str, pairs: Sequence[str]) -> dict[str, list[str]]
 
 def is_table_file(text: str) -> bool:
     """Return whether a text names a file of rows by its ending."""
-    return text.lower().removesuffix(".gz").endswith(TABLE_ENDINGS)
+    path = PurePath(text.lower())
+    return (path.stem if path.suffix in _COMPRESSED else path.name).endswith(TABLE_ENDINGS)

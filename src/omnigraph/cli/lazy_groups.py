@@ -102,9 +102,14 @@ def show_help(ctx: click.Context) -> int:
     return 0
 
 
-def _load_command(target: str) -> click.Command:
+def load_member(target: str) -> Any:  # noqa: ANN401 - whatever the module has
+    """Import a module of the command line that `--help` does not need, and return one of its members."""
     module, _, attribute = target.partition(":")
-    command = getattr(import_module(module), attribute)
+    return getattr(import_module(module), attribute)
+
+
+def _load_command(target: str) -> click.Command:
+    command = load_member(target)
     if not isinstance(command, click.Command):
         message = f"{target} is not a command"
         raise TypeError(message)

@@ -5,12 +5,24 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 import click
+from click.core import ParameterSource
 
+from omnigraph.cli.error_hints import is_graph
 from omnigraph.cli.input_files import STDIN, find_language_files, read_source
-from omnigraph.cli.options import color_option, json_option, refuse
+from omnigraph.cli.options import (
+    branch_option,
+    color_option,
+    graph_option,
+    is_served,
+    json_option,
+    open_selected_graph,
+    refuse,
+    server_option,
+)
 from omnigraph.cli.render import format_count, print_json, print_text, use_color
 from omnigraph.cli.static_checks import FileReport, check_queries, check_schema
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
+from omnigraph.lang.source import Source
 
 _NO_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
 _INVALID_SCHEMA = "the schema has errors: types, properties and edges of the queries were not checked"
@@ -19,28 +31,47 @@ _INVALID_SCHEMA = "the schema has errors: types, properties and edges of the que
 @click.command("lint")
 @click.option("--query", "queries", multiple=True, metavar="FILE", help="A query file (.gq); may be repeated.")
 @click.option("--schema", "schemas", multiple=True, metavar="FILE", help="A schema file (.pg) for the queries.")
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("words", nargs=-1, metavar="[FILE]... [GRAPH]")
+@server_option
+@graph_option
+@branch_option
 @color_option
 @json_option
 def command(
-    queries: tuple[str, ...], schemas: tuple[str, ...], files: tuple[str, ...], color: str, as_json: bool
+    *,
+    queries: tuple[str, ...],
+    schemas: tuple[str, ...],
+    words: tuple[str, ...],
+    branch: str,
+    color: str,
+    as_json: bool,
 ) -> int:
     """Check schema and query files.
 
     Reports all errors of all files, and warnings for files without errors. Queries are checked against the schema;
     without one, only checks that need no schema are run. More files may follow the options (`--query queries/*.gq`):
-    .pg is a schema, .gq contains queries, and a directory means all such files below it. `-` is stdin.
+    .pg is a schema, .gq contains queries, and a directory means all such files below it. `-` is stdin. A graph, in a
+    store or on a server, gives its own schema to the queries; without queries, that schema itself is checked.
 
     Findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 if a file is missing.
     """
-    schemas, queries = _collect_files(schemas, queries, files)
+    uri, files = _split_graph(words)
+    has_graph = uri is not None or is_served()
+    if not has_graph:
+        _refuse_graph_options()
+    schemas, queries = _collect_files(schemas, queries, files, has_graph=has_graph)
     schema_sources = [read_source(path) for path in schemas]
     query_sources = [read_source(path) for path in queries]
+    if has_graph:
+        graph = open_selected_graph(uri, None, read_only=True)
+        schema_sources.append(Source(graph.accepted_schema(branch=branch).source, f"schema of {graph.uri}"))
 
     checked = [check_schema(source) for source in schema_sources]
     # `_collect_files` has rejected queries together with several schemas.
     catalog = checked[0][1] if len(checked) == 1 else None
-    reports = [report for report, _ in checked] + [check_queries(source, catalog) for source in query_sources]
+    # The schema of a graph is in use: with queries, only they are what the user asks about.
+    schema_reports = [] if has_graph and query_sources else [report for report, _ in checked]
+    reports = schema_reports + [check_queries(source, catalog) for source in query_sources]
 
     note = None
     if query_sources and catalog is None:
@@ -52,8 +83,23 @@ def command(
     return 1 if any(report.errors for report in reports) else 0
 
 
+def _refuse_graph_options() -> None:
+    context = click.get_current_context()
+    for name in ("graph", "branch"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            refuse(f"--{name} is for the schema of a graph: give the graph or --server URL, too")
+
+
+def _split_graph(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Split the words of the call into the graph, if one of them is a graph, and the files."""
+    graphs = [word for word in words if "://" in word or is_graph(word)]
+    if len(graphs) > 1:
+        refuse(f"queries are checked against one graph, and {', '.join(graphs)} are {len(graphs)}")
+    return (graphs[0] if graphs else None), [word for word in words if word not in graphs]
+
+
 def _collect_files(
-    schemas: Sequence[str], queries: Sequence[str], files: Sequence[str]
+    schemas: Sequence[str], queries: Sequence[str], files: Sequence[str], *, has_graph: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the schema files and the query files, each once.
 
@@ -71,7 +117,9 @@ def _collect_files(
     all_schemas = tuple(dict.fromkeys(by_suffix[".pg"]))
     all_queries = tuple(dict.fromkeys(by_suffix[".gq"]))
 
-    if not all_schemas and not all_queries:
+    if has_graph and all_schemas:
+        refuse(f"queries are checked against one schema: give either the graph or {', '.join(all_schemas)}")
+    if not all_schemas and not all_queries and not has_graph:
         refuse("name at least one file: --query FILE, --schema FILE")
     if all_queries and len(all_schemas) > 1:
         listed = ", ".join(all_schemas)

@@ -1,9 +1,11 @@
 """`omnigraph load`: load files into a graph."""
 
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,7 +21,7 @@ from omnigraph.cli.file_options import (
     is_table_file,
     parse_typed_paths,
 )
-from omnigraph.cli.input_files import STDIN, read_source
+from omnigraph.cli.input_files import STDIN, STDIN_NAME, read_source
 from omnigraph.cli.options import (
     branch_option,
     engine_option,
@@ -51,6 +53,7 @@ _NOTHING_NAMED = "name what to load: files, --data FILE, --node TYPE=PATH or --e
 # Options whose values a load takes as they are.
 _PASSED_ON = (
     "if_exists",
+    "on_duplicate",
     "actor",
     "message",
     "idempotency_key",
@@ -61,7 +64,7 @@ _PASSED_ON = (
     "seconds",
     "memory_bytes",
 )
-_COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
+_COUNTS = ("read", "inserted", "updated", "unchanged", "deleted", "duplicates")
 
 
 @click.command("load")
@@ -89,6 +92,13 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted")
 )
 @click.option(
     "--max-errors", type=click.IntRange(min=0), metavar="N", help="With a DIR: load nothing if there are more than N."
+)
+@click.option(
+    "--on-duplicate",
+    type=click.Choice(["error", "first", "last"]),
+    default="error",
+    show_default=True,
+    help="Of records with equal ids: reject all but the first, or load only the first or the last.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything and write nothing.")
 @engine_option
@@ -126,6 +136,8 @@ def command(  # noqa: PLR0913 - one argument per option
     FILES are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB: `Person.csv` holds the type Person, and
     --node, --edge or --mapping say so of other names. Options say how they are written.
 
+    `-` is stdin in the format of --input-format.
+
     --data takes graph JSONL, one node or edge per line; `-` reads stdin. --node and --edge take files of one type:
     Parquet, CSV, ORC, or JSONL with one object of properties per line. Columns are matched by name, or by --map.
     Either everything is loaded or nothing. With --on-error DIR, bad records and the reasons are written to DIR, and all
@@ -162,6 +174,8 @@ def command(  # noqa: PLR0913 - one argument per option
                 progress=reporter,
                 **{name: values[name] for name in _PASSED_ON},
             )
+    for warning in result.warnings:
+        print_error(f"warning: {warning}")
     if as_json:
         print_json(result.to_json())
     else:
@@ -191,6 +205,7 @@ def _open_inputs(
     Files that the engine reads by itself stay files: it reads them faster, and on Spark too. Any option about how they
     are written makes them streams of graph JSONL.
     """
+    files, typed = _replace_stdin(files, data, typed, values["input_format"])
     sources = _resolve_sources(data)
     columns = _parse_columns(values["columns"])
     mapping: str | None = values["mapping"]
@@ -207,6 +222,27 @@ def _open_inputs(
         **typed,
     )
     return {"data": [*(sources or ()), *streams]}
+
+
+def _replace_stdin(
+    files: Sequence[str], data: Sequence[str], typed: "Mapping[str, dict[str, list[str]]]", format_: str | None
+) -> tuple[Sequence[str], "Mapping[str, dict[str, list[str]]]"]:
+    """Return the files with a temporary one for `-`, which a format such as Parquet can be read from."""
+    places = [*files, *(path for by_type in typed.values() for paths in by_type.values() for path in paths)]
+    if STDIN not in places:
+        return files, typed
+    _refuse_if(format_ is None, "`-` needs --input-format, such as csv; graph JSONL from stdin is --data -")
+    _refuse_if(places.count(STDIN) + data.count(STDIN) > 1, "stdin can be read only once")
+    directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="omnigraph-stdin-"))
+    path = Path(directory, STDIN_NAME)
+    with path.open("wb") as file:
+        shutil.copyfileobj(_get_stdin(), file)
+
+    def replace(paths: Sequence[str]) -> list[str]:
+        return [str(path) if place == STDIN else place for place in paths]
+
+    replaced = {kind: {name: replace(paths) for name, paths in by_type.items()} for kind, by_type in typed.items()}
+    return replace(files), replaced
 
 
 class _LoadProgress:

@@ -46,7 +46,7 @@ _SYNONYMS = {
     "plan": "schema plan",
     "restore": "repair",
     "run": "query",
-    "show": "commit show",
+    "describe": "show",
     "stats": "snapshot",
     "undo": "revert",
     "status": "snapshot",
@@ -92,6 +92,9 @@ cli = LazyGroup(
         ),
         "diff": LazyCommand("omnigraph.cli.diff:command", "Show the differences between two states of a graph."),
         "embed": LazyCommand("omnigraph.cli.embed:command", "Compute missing vectors from their texts."),
+        "examples": LazyCommand(
+            "omnigraph.cli.example_graphs:examples", "List the examples that come with the package, or copy one."
+        ),
         "explain": LazyCommand("omnigraph.cli.explain:command", "Show the plan of a query."),
         "export": LazyCommand("omnigraph.cli.export:command", "Export a graph's rows as JSONL or Parquet."),
         "fmt": LazyCommand("omnigraph.cli.fmt:command", "Format schema and query files."),
@@ -119,6 +122,10 @@ cli = LazyGroup(
         ),
         "schema": LazyCommand("omnigraph.cli.groups:schema", "Infer, plan, apply and show schemas."),
         "serve": LazyCommand("omnigraph.cli.serve:command", "Serve graphs over HTTP."),
+        "shell": LazyCommand("omnigraph.cli.shell:command", "Run queries on a graph as they are typed."),
+        "show": LazyCommand(
+            "omnigraph.cli.show:command", "Show the types of a graph, the first rows of a type, or one node or edge."
+        ),
         "snapshot": LazyCommand("omnigraph.cli.snapshot:command", "Show the tables of a graph and their versions."),
         "spark": LazyCommand("omnigraph.cli.groups:spark", "Query a graph with Spark."),
         "sql": LazyCommand("omnigraph.cli.sql:command", "Run a SQL query on a graph."),

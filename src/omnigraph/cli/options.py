@@ -13,7 +13,7 @@ from click.core import ParameterSource
 import omnigraph
 from omnigraph.cli.error_hints import is_graph
 from omnigraph.cli.input_files import INLINE_NAME, STDIN, read_source
-from omnigraph.cli.render import flush_output
+from omnigraph.cli.render import flush_output, measure_terminal
 from omnigraph.clock import parse_moment
 from omnigraph.config.tokens import read_client_token
 from omnigraph.lang.source import Source
@@ -84,8 +84,8 @@ store_option = click.option(
 )
 
 
-def _store_in_context(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Store an option for `open_selected_graph`, so that commands need no argument for it."""
+def _store_in_context(ctx: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
+    """Store an option for functions of this module, so that commands need no argument for it."""
     ctx.meta[f"{__name__}.{parameter.name}"] = value
 
 
@@ -100,6 +100,14 @@ graph_option = click.option(
     "--graph", metavar="ID", expose_value=False, callback=_store_in_context, help="The graph's ID on the server."
 )
 
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_store_in_context,
+    help="Print the values of a table whole, also if lines don't fit into the terminal.",
+)
 
 snapshot_option = click.option(
     "--snapshot",
@@ -196,6 +204,16 @@ def _get_server() -> str | None:
     return server
 
 
+def is_wide() -> bool:
+    """Return whether --wide asks for whole values in tables."""
+    return bool(click.get_current_context().meta.get(f"{__name__}.wide"))
+
+
+def measure_table() -> int | None:
+    """Return the number of columns that a table may take: those of the terminal, or None for any number."""
+    return None if is_wide() else measure_terminal()
+
+
 def is_served() -> bool:
     """Return whether the graph is on a server."""
     return _get_server() is not None
@@ -234,6 +252,16 @@ def open_selected_graph(uri: str | None, store: str | None, *, read_only: bool =
     remote_graph = omnigraph.connect(server, read_client_token(), graph=context.meta.get(f"{__name__}.graph"))
     context.call_on_close(remote_graph.close)
     # A graph on a server has the same methods as a local one.
+    return cast("Graph", remote_graph)
+
+
+def reopen_served_graph(graph: "Graph") -> "Graph":
+    """Open the served graph of a command again, with a connection of its own."""
+    context = click.get_current_context()
+    server = _get_server()
+    assert server is not None  # noqa: S101 - the graph is a served one
+    remote_graph = omnigraph.connect(server, read_client_token(), graph=graph.uri.rpartition("/")[2])
+    context.call_on_close(remote_graph.close)
     return cast("Graph", remote_graph)
 
 

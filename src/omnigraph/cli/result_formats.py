@@ -2,16 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from omnigraph.cli.options import Command, combine_options, refuse
+from omnigraph.cli.options import Command, combine_options, is_wide, measure_table, refuse, wide_option
 from omnigraph.cli.output_files import open_output_file
 from omnigraph.cli.render import (
+    TerminalBytes,
+    escape_json,
+    find_column_limit,
     format_count,
     format_facts,
     format_json,
@@ -21,6 +24,8 @@ from omnigraph.cli.render import (
     print_error,
     print_json,
     print_text,
+    reveal_lines,
+    shorten_to_width,
     translate_output_errors,
 )
 from omnigraph.lang.lexer import reveal
@@ -58,6 +63,7 @@ result_options: Callable[[Command], Command] = combine_options(
         help="The output format; by default a table, or the format that the suffix of --output selects.",
     ),
     click.option("--output", metavar="FILE", help="Write the rows to a file."),
+    wide_option,
 )
 
 
@@ -117,13 +123,20 @@ def _print(result: "Result", format_: str) -> None:
             for text in iter_json_document(result, lambda value: format_json(value, sys.stdout, indent=_INDENT)):
                 print_text(text)
         case "table":
-            print_text(format_result_table(result))
+            print_text(format_result_table(result, measure_table(), is_whole=is_wide()))
         case "kv":
             for text in iter_records(result):
                 print_text(text)
         case _:
             with translate_output_errors():
-                result.write(get_binary_stdout(), "arrow_stream" if format_ == "arrow" else format_)
+                result.write(_open_stdout(format_), "arrow_stream" if format_ == "arrow" else format_)
+
+
+def _open_stdout(format_: str) -> BinaryIO:
+    """Return stdout for bytes; a terminal gets no character that it would obey."""
+    if sys.stdout.isatty():
+        return cast("BinaryIO", TerminalBytes(reveal_lines if format_ == "csv" else escape_json))
+    return get_binary_stdout()
 
 
 def _write(result: "Result", format_: str, file: BinaryIO) -> None:
@@ -160,19 +173,32 @@ def iter_json_document(result: "Result", encode: Callable[[object], str]) -> Ite
 # --- for people ------------------------------------------------------------------------------------------
 
 
-def format_result_table(result: "Result") -> str:
-    """Format the first rows as a table, with a note if rows are omitted or values truncated."""
+def format_result_table(result: "Result", max_width: int | None = None, *, is_whole: bool = False) -> str:
+    """Format the first rows as a table, with a note if rows are omitted or values shortened.
+
+    Lines fit into `max_width` terminal columns; with `is_whole` no value is shortened.
+    """
     rows = list(islice(result.json_rows(MAX_TABLE_ROWS), MAX_TABLE_ROWS))
-    numbers = [field.name for field in result.schema if str(field.type) in _NUMBER_TYPES]
     texts = [[_format_cell(row[name]) for name in result.columns] for row in rows]
-    is_truncated = any(measure_width(cell) > MAX_CELL_WIDTH for row in texts for cell in row)
-    cells = [[_truncate(cell) for cell in row] for row in texts] if is_truncated else texts
+    limit = None if is_whole else _find_cell_limit([result.columns, *texts], max_width)
+    is_shortened = limit is not None and any(measure_width(cell) > limit for row in texts for cell in row)
     notes = [format_count(result.row_count, "row")]
     if len(rows) < result.row_count:
         notes = [f"the first {len(rows):,} of {result.row_count:,} rows; --format jsonl or csv prints all"]
-    if is_truncated:
+    if limit is not None and is_shortened:
+        texts = [[shorten_to_width(cell, limit) for cell in row] for row in texts]
         notes.append("long values are shortened; --format kv shows them whole")
-    return f"{format_table(result.columns, cells, right=numbers)}\n{'; '.join(notes)}\n"
+    headers = result.columns if limit is None else [shorten_to_width(name, limit) for name in result.columns]
+    numbers = [header for header, field in zip(headers, result.schema, strict=True) if str(field.type) in _NUMBER_TYPES]
+    return f"{format_table(headers, texts, right=numbers)}\n{'; '.join(notes)}\n"
+
+
+def _find_cell_limit(cells: Sequence[Sequence[str]], max_width: int | None) -> int:
+    """Return the terminal columns of one value: at most `MAX_CELL_WIDTH`, and fewer if a line would not fit."""
+    if max_width is None:
+        return MAX_CELL_WIDTH
+    widths = [max(min(measure_width(cell), MAX_CELL_WIDTH) for cell in column) for column in zip(*cells, strict=True)]
+    return min(find_column_limit(widths, max_width), MAX_CELL_WIDTH)
 
 
 def iter_records(result: "Result") -> Iterator[str]:
@@ -200,17 +226,3 @@ def _format_value(value: object) -> str:
             return value
         case _:
             return json.dumps(value, ensure_ascii=False)
-
-
-def _truncate(cell: str) -> str:
-    if measure_width(cell) <= MAX_CELL_WIDTH:
-        return cell
-    # By terminal columns, not characters: an East Asian character takes two. The ellipsis takes the first.
-    width = 1
-    prefix = ""
-    for char in cell:
-        width += measure_width(char)
-        if width > MAX_CELL_WIDTH:
-            break
-        prefix += char
-    return prefix + "…"

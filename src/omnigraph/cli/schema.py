@@ -239,8 +239,9 @@ def infer(
 ) -> int:
     """Infer a schema from files, and the mapping with which they load.
 
-    Files are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB, also compressed with gzip; all rows are
-    read. Each guess is a comment. With -o people.pg the mapping is people.mapping.toml, for `omnigraph load --mapping`.
+    Files are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB; texts may be compressed (.gz, .bz2, .xz,
+    .zst). All rows are read. Each guess is a comment. With -o people.pg the mapping is people.mapping.toml, for
+    `omnigraph load --mapping`.
     """
     inferred = omnigraph.infer_schema(
         files,

@@ -1,11 +1,11 @@
 """`omnigraph revert`, `cherry-pick` and `reset`: undo commits, or apply them elsewhere."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import click
 
-import omnigraph
 from omnigraph.cli.branch import EXIT_CONFLICTS, format_result, format_table_results
 from omnigraph.cli.options import (
     graph_options,
@@ -14,6 +14,7 @@ from omnigraph.cli.options import (
     open_selected_graph,
 )
 from omnigraph.cli.render import print_json, print_text
+from omnigraph.cli.resolutions import resolution_options, run_with_resolutions
 
 if TYPE_CHECKING:
     from omnigraph.ops.merge_result import MergeResult
@@ -53,6 +54,7 @@ def _undo_options(command: _Command) -> _Command:
             type=click.Choice(["ours", "theirs"]),
             help="Which side wins where the branch changed the same row: the branch (ours) or this command (theirs).",
         ),
+        resolution_options,
         click.option("--dry-run", is_flag=True, help="Show the result without a commit."),
         _message_option,
         _actor_option,
@@ -67,7 +69,16 @@ def _undo_options(command: _Command) -> _Command:
 @click.command("revert")
 @_undo_options
 def revert(
-    *, commit: str, uri: str | None, store: str | None, as_json: bool, dry_run: bool, **options: Unpack[_UndoOptions]
+    *,
+    commit: str,
+    uri: str | None,
+    store: str | None,
+    as_json: bool,
+    dry_run: bool,
+    conflicts_to: str | None,
+    resolve: str | None,
+    interactive: bool,
+    **options: Unpack[_UndoOptions],
 ) -> int:
     """Undo the changes of COMMIT, in a new commit; later changes stay.
 
@@ -78,11 +89,13 @@ def revert(
     Exit code: 0 on success or if nothing is left to undo, 3 on conflicts or if other writers interfered.
     """
     graph = open_selected_graph(uri, store, read_only=dry_run)
-    try:
-        result = graph.revert(commit, dry_run=dry_run, **options)
-    except omnigraph.MergeConflictsError as error:
-        # Conflicts are the result of this command, not an error: they go to stdout.
-        result = error.result
+    result = run_with_resolutions(
+        partial(graph.revert, commit, **options),
+        dry_run=dry_run,
+        conflicts_to=conflicts_to,
+        resolve=resolve,
+        interactive=interactive,
+    )
     what = f"commit {result.base_commit} {'would be' if dry_run else 'is'} reverted on {result.into}"
     nothing = f"nothing of commit {result.base_commit} is left to revert on {result.into}"
     return _print_result(graph.uri, result, what, nothing, as_json=as_json)
@@ -91,7 +104,16 @@ def revert(
 @click.command("cherry-pick")
 @_undo_options
 def cherry_pick(
-    *, commit: str, uri: str | None, store: str | None, as_json: bool, dry_run: bool, **options: Unpack[_UndoOptions]
+    *,
+    commit: str,
+    uri: str | None,
+    store: str | None,
+    as_json: bool,
+    dry_run: bool,
+    conflicts_to: str | None,
+    resolve: str | None,
+    interactive: bool,
+    **options: Unpack[_UndoOptions],
 ) -> int:
     """Apply the changes of COMMIT to another branch, in a new commit.
 
@@ -101,10 +123,13 @@ def cherry_pick(
     Exit code: 0 on success or if there is nothing to apply, 3 on conflicts or if other writers interfered.
     """
     graph = open_selected_graph(uri, store, read_only=dry_run)
-    try:
-        result = graph.cherry_pick(commit, dry_run=dry_run, **options)
-    except omnigraph.MergeConflictsError as error:
-        result = error.result
+    result = run_with_resolutions(
+        partial(graph.cherry_pick, commit, **options),
+        dry_run=dry_run,
+        conflicts_to=conflicts_to,
+        resolve=resolve,
+        interactive=interactive,
+    )
     what = f"commit {result.source_commit} {'would be' if dry_run else 'is'} applied to {result.into}"
     nothing = f"{result.into} has all changes of commit {result.source_commit}"
     return _print_result(graph.uri, result, what, nothing, as_json=as_json)

@@ -16,9 +16,10 @@ from omnigraph.clock import format_instant
 from omnigraph.commit.checksummed_json import encode_with_checksum
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN
+from omnigraph.commit.place_errors import PlaceTakenError
 from omnigraph.commit.sidecar import CLONE, CloneOrigin, Lease, Sidecar, StoredSidecar, list_sidecars, read_store_clock
 from omnigraph.commit.task_journal import clear
-from omnigraph.errors import OmnigraphError, PlaceTakenError
+from omnigraph.errors import OmnigraphError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.object_store import ObjectChangedError, ObjectMissingError

@@ -7,7 +7,7 @@ settled before the swap is verified.
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog, expect_pins
 from omnigraph.commit.manifest_types import MAINTENANCE, Commit, Snapshot
 from omnigraph.commit.next_manifest import build_next_manifest
 from omnigraph.commit.rebase import find_changed_tables, rebase
-from omnigraph.commit.row_changes import RECENT_CHANGES, find_change, is_overtaken
+from omnigraph.commit.row_changes import RECENT_CHANGES, RowChange, combine_changes, find_change, is_overtaken
 from omnigraph.commit.sidecar import Lease
 from omnigraph.commit.version_builder import VersionBuilder
 from omnigraph.errors import CorruptError
@@ -114,6 +114,8 @@ class _GroupRound:
         self.outcomes: dict[PendingCommit, _Outcome] = {}
         self.plans: dict[PendingCommit, CommitPlan] = {}
         self._since: dict[int, list[Commit]] = {}
+        # By base and table: what the commits since then changed, and how many of this round's are included.
+        self._changes: dict[tuple[int, str], tuple[RowChange | None, int]] = {}
         self._began = log.store.runtime.clock.monotonic()
 
     @property
@@ -186,9 +188,11 @@ class _GroupRound:
         """Move a plan onto the state so far, or run the write again there; None if it changes nothing there."""
         may_run_again = write.replan is not None and plan.if_commit is None
         try:
-            # Whether a row that was written again has other values than before is not worth reading it twice.
-            if not plan.is_deferred and not (may_run_again and _is_overtaken(plan, between)):
-                return rebase(plan, self.state, between, self._handles)
+            if not plan.is_deferred:
+                known = {key: self._find_change(key, plan.base) for key in plan.used_tables}
+                # Whether a row that was written again has other values than before is not worth reading it twice.
+                if not (may_run_again and _is_overtaken(plan, known)):
+                    return rebase(plan, self.state, between, self._handles, known)
         except ConflictError:
             if not may_run_again:
                 raise
@@ -203,10 +207,31 @@ class _GroupRound:
 
     def _list_commits_since(self, head: Head) -> list[Commit]:
         """Return the commits after a published state, newest first: those of the group, then published ones."""
+        return [*reversed(self.commits), *self._list_published_since(head)]
+
+    def _list_published_since(self, head: Head) -> list[Commit]:
         seq = head.snapshot.commit.seq
         if seq not in self._since:
             self._since[seq] = self._log.read_since(self.base, seq)
-        return [*reversed(self.commits), *self._since[seq]]
+        return self._since[seq]
+
+    def _find_change(self, table_key: str, head: Head) -> RowChange | None:
+        """Return what the commits after a published state changed about a table; None if that is not known.
+
+        What is known of the writes placed before is extended: together, the members of a group would look through
+        each other's changes as often as there are pairs of them.
+        """
+        key = (head.snapshot.commit.seq, table_key)
+        if key in self._changes:
+            change, count = self._changes[key]
+        else:
+            change, count = find_change(table_key, self._list_published_since(head)), 0
+        new = self.commits[count:]
+        if new and change is not None:
+            later = find_change(table_key, new)
+            change = None if later is None else combine_changes([change, later])
+        self._changes[key] = change, len(self.commits)
+        return change
 
 
 def publish_group(
@@ -364,9 +389,8 @@ def _is_contended(plan: CommitPlan, base: Head, newest: Head, between: Sequence[
     return bool(plan.used_tables & find_changed_tables(base.snapshot, newest.snapshot, between))
 
 
-def _is_overtaken(plan: CommitPlan, between: Sequence[Commit]) -> bool:
-    """Return whether commits are known to have written rows that a plan requires to be unchanged."""
-    known = {key: find_change(key, between) for key in plan.used_tables}
+def _is_overtaken(plan: CommitPlan, known: Mapping[str, RowChange | None]) -> bool:
+    """Return whether changes of tables are known to include rows that a plan requires to be unchanged."""
     changes = [(requirement, known.get(requirement.table_key)) for requirement in plan.requirements]
     return any(change is not None and is_overtaken(requirement, change) for requirement, change in changes)
 

@@ -7,7 +7,7 @@ from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit, Snapshot
-from omnigraph.commit.row_changes import RowChange, find_change, is_unaffected
+from omnigraph.commit.row_changes import RowChange, is_unaffected
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.storage.compaction import rebase_staged
 from omnigraph.storage.staging import restage_in_place
@@ -43,8 +43,16 @@ def check_if_commit(if_commit: str | None, history: Iterable[Commit]) -> None:
     raise ConflictError("graph_head", if_commit, head or "none", "the branch has moved on")
 
 
-def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: TableCache) -> CommitPlan:
+def rebase(
+    plan: CommitPlan,
+    now: Head,
+    between: Sequence[Commit],
+    handles: TableCache,
+    known: Mapping[str, RowChange | None],
+) -> CommitPlan:
     """Return the plan on the new head. `between` are the commits from the plan's base to the new head.
+
+    `known` has what they changed about each table that the plan uses, as `row_changes.find_change` returns it.
 
     Raises:
         ConflictError: A requirement of the plan no longer holds.
@@ -55,7 +63,6 @@ def rebase(plan: CommitPlan, now: Head, between: Sequence[Commit], handles: Tabl
     if base.manifest.schema.id != newer.manifest.schema.id:
         raise ConflictError("schema", base.manifest.schema.id, newer.manifest.schema.id, "the schema was changed")
     changed = find_changed_tables(base, newer, between)
-    known = {key: find_change(key, between) for key in plan.used_tables}
     before = SnapshotTables(handles, base, plan.watch)
     after = SnapshotTables(handles, newer, plan.watch)
     for requirement in plan.requirements:

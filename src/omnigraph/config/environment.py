@@ -13,7 +13,17 @@ from typing import TypeVar
 
 from omnigraph.errors import SettingsError
 from omnigraph.faults import read_faults
-from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider, Options, Traversal, UpkeepOptions, Verify
+from omnigraph.options import (
+    OPENAI_URL,
+    EmbedOptions,
+    EmbedProvider,
+    Options,
+    RerankOptions,
+    RerankProvider,
+    Traversal,
+    UpkeepOptions,
+    Verify,
+)
 from omnigraph.runtime import Runtime
 from omnigraph.storage.blob_sources import BlobSourceError, parse_blob_location
 from omnigraph.telemetry import PROCESS_TELEMETRY, Telemetry
@@ -37,6 +47,10 @@ MAINTENANCE_CONCURRENCY = "OMNIGRAPH_MAINTENANCE_CONCURRENCY"
 SPARK_BYTES = "OMNIGRAPH_SPARK_BYTES"
 IDEMPOTENCY_DAYS = "OMNIGRAPH_IDEMPOTENCY_DAYS"
 IDEMPOTENCY_KEYS = "OMNIGRAPH_IDEMPOTENCY_KEYS"
+RERANK_PROVIDER = "OMNIGRAPH_RERANK_PROVIDER"
+RERANK_URL = "OMNIGRAPH_RERANK_URL"
+RERANK_MODEL = "OMNIGRAPH_RERANK_MODEL"
+RERANK_KEY = "OMNIGRAPH_RERANK_KEY"
 EMBED_PROVIDER = "OMNIGRAPH_EMBED_PROVIDER"
 EMBED_URL = "OMNIGRAPH_EMBED_URL"
 EMBED_MODEL = "OMNIGRAPH_EMBED_MODEL"
@@ -71,12 +85,14 @@ def build_runtime(environment: Mapping[str, str]) -> Runtime:
         storage=read_storage_options(environment),
         blob_sources=read_blob_sources(environment),
         embedding=read_embedding_options(environment),
+        reranking=read_reranking_options(environment),
         spark_bytes=_read_bytes(environment, SPARK_BYTES),
         idempotency_days=_read_days(environment, IDEMPOTENCY_DAYS, _DEFAULTS.idempotency_days),
         idempotency_keys=_read_count(environment, IDEMPOTENCY_KEYS, _DEFAULTS.idempotency_keys),
         query_seconds=_read_limit(environment, QUERY_SECONDS, float, _DEFAULTS.query_seconds),
         query_memory_bytes=_read_limit(environment, QUERY_MEMORY_BYTES, int, _DEFAULTS.query_memory_bytes),
         spill_bytes=_read_count(environment, SPILL_BYTES, _DEFAULTS.spill_bytes),
+        # 0 is only the default here: as a value of the variable it is refused.
         threads=_read_count(environment, THREADS, 0) or None,
         maintenance=_read_choice(environment, MAINTENANCE, _DEFAULTS.maintenance),
         upkeep=UpkeepOptions(
@@ -133,6 +149,20 @@ def read_embedding_options(environment: Mapping[str, str]) -> EmbedOptions:
     key = environment.get(EMBED_KEY) or (environment.get(OPENAI_KEY) if is_openai else None)
     model = environment.get(EMBED_MODEL) or None
     return EmbedOptions(provider=provider, url=url, model=model, key=key or None)
+
+
+def read_reranking_options(environment: Mapping[str, str]) -> RerankOptions:
+    """Return how the relevance of texts is judged.
+
+    Raises:
+        SettingsError: The provider is none of the known ones.
+    """
+    return RerankOptions(
+        provider=_read_choice(environment, RERANK_PROVIDER, RerankProvider.NONE),
+        url=environment.get(RERANK_URL) or None,
+        model=environment.get(RERANK_MODEL) or None,
+        key=environment.get(RERANK_KEY) or None,
+    )
 
 
 def read_storage_options(environment: Mapping[str, str]) -> dict[str, str]:

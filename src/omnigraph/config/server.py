@@ -83,6 +83,15 @@ class HostedGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """The files with which a server proves its name to clients, in PEM format."""
+
+    certificate: Path
+    """The certificate, followed by those of its issuers."""
+    private_key: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     """The whole configuration of a server."""
 
@@ -94,6 +103,8 @@ class ServerConfig:
     """The tokens of the environment."""
     policies: Path | None = None
     """A directory of Cedar policies; without it, every valid token may only read."""
+    tls: TlsFiles | None = None
+    """The certificate for HTTPS; None: plain HTTP."""
     allowed_hosts: tuple[str, ...] = ()
     """The host names that requests may use; if empty, any, but on loopback only loopback names."""
     drain_seconds: float = 30.0
@@ -212,6 +223,7 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         port=port,
         tokens_file=server.get_path("tokens"),
         policies=server.get_path("policies"),
+        tls=_read_tls(server),
         allowed_hosts=server.get_texts("allowed_hosts"),
         drain_seconds=server.get_seconds("drain_seconds", defaults.drain_seconds),
         limits=_read_limits(limits),
@@ -225,6 +237,18 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
     for section in (server, limits, embedding, maintenance, scrub, root):
         section.finish()
     return config
+
+
+def _read_tls(section: SettingsSection) -> TlsFiles | None:
+    certificate = section.get_path("certificate")
+    private_key = section.get_path("private_key")
+    if certificate is not None and private_key is not None:
+        return TlsFiles(certificate=certificate, private_key=private_key)
+    # Half of the settings must not become plain HTTP on a port where clients expect HTTPS.
+    if certificate is not None or private_key is not None:
+        missing = "certificate" if certificate is None else "private_key"
+        raise section.build_error(missing, "TLS needs both `certificate` and `private_key`")
+    return None
 
 
 def _read_limits(section: SettingsSection) -> ServerLimits:

@@ -1,5 +1,6 @@
 """Run the steps of blocks: tests, optional and alternative patterns, values computed from matches, lists bound."""
 
+from collections.abc import Mapping
 from typing import Protocol, assert_never
 
 import numpy as np
@@ -7,17 +8,17 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.operators.block_join import build_seeds, find_matching, join_matches, unite_matches
+from omnigraph.engine.operators.block_join import Seeds, build_seeds, find_matching, join_matches, unite_matches
 from omnigraph.engine.operators.expand import bindings_nbytes
 from omnigraph.engine.operators.union_edges import convert_columns
 from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnest
 from omnigraph.engine.output.block_values import fold_block
-from omnigraph.engine.output.distinct import encode_values, group_codes
-from omnigraph.engine.output.projection import normalize_zeros
+from omnigraph.engine.output.distinct import encode_values, group_codes, group_rows
+from omnigraph.engine.output.projection import Frame, normalize_zeros
 from omnigraph.engine.physical_plan import BindValue, BlockStep, LeftJoin, SemiJoin, Step, UnionJoin, Unnest
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.value_store import to_stored_type
-from omnigraph.query.expr import ExprType
+from omnigraph.query.expr import ExprType, Prop, ValueRef
 
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -32,8 +33,8 @@ class RunSteps(Protocol):
 class BlockSteps:
     """The blocks of one run; what is the same for all rows is solved once.
 
-    Each block is solved for the distinct combinations of the outer variables that it reads, then joined back to the
-    rows: never row by row.
+    Each block is solved for the distinct combinations of what it reads of the outer variables, their values or else
+    their rows, then joined back to the rows: never row by row.
     """
 
     # `run_steps` is an argument of each call, since an attribute would make a cycle with the executor, which would keep
@@ -77,8 +78,33 @@ class BlockSteps:
             actual.bytes += is_kept.nbytes
             return is_kept
 
+    def _build_seeds(self, step: SemiJoin | LeftJoin | UnionJoin | BindValue, bindings: Bindings) -> Seeds:
+        """Return the distinct combinations that a block is solved for: of the values it reads, or else of rows."""
+        names = [name for name, _ in step.shared]
+        for variable, values in step.outer_values:
+            if variable in bindings.columns:
+                bindings = self._merge_alike(bindings, variable, values, dict(step.shared))
+        return build_seeds(bindings, names)
+
+    def _merge_alike(
+        self, bindings: Bindings, variable: str, values: tuple[Prop | ValueRef, ...], types: Mapping[str, str]
+    ) -> Bindings:
+        """Return the rows with one position of a variable for all that have equal values."""
+        if self._context.values.has_overflow(variable):
+            # Its nulls differ: an error depends on which of them overflowed.
+            return bindings
+        column = bindings.columns[variable]
+        nbytes = 4 * 8 * bindings.size
+        self._context.budget.claim(nbytes, f"grouping the values of ${variable}")
+        groups = group_rows(Frame(Bindings({variable: column}, bindings.size), types, self._context), values)
+        merged = bindings
+        if not groups.is_identity:
+            merged = bindings.with_column(variable, column[groups.first][groups.row_groups])
+        self._context.budget.release(nbytes)
+        return merged
+
     def _evaluate_test(self, step: SemiJoin, bindings: Bindings, run_steps: RunSteps) -> NDArray[np.bool_]:
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        seeds = self._build_seeds(step, bindings)
         # Whether there is a match is all that a test asks for, so equal matches need not be counted.
         matches = run_steps(step.steps, seeds.bindings, has_multiplicity=False)
         has_match = find_matching(seeds, matches)
@@ -89,14 +115,14 @@ class BlockSteps:
     def _left_join(
         self, step: LeftJoin, bindings: Bindings, run_steps: RunSteps, *, has_multiplicity: bool
     ) -> Bindings:
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        seeds = self._build_seeds(step, bindings)
         matches = run_steps(step.steps, seeds.bindings, has_multiplicity=has_multiplicity)
         joined = join_matches(bindings, seeds, matches, step.binds, self._context.budget, is_outer=True)
         self._context.budget.release(bindings_nbytes(matches))
         return joined
 
     def _union_join(self, step: UnionJoin, bindings: Bindings, run_steps: RunSteps) -> Bindings:
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        seeds = self._build_seeds(step, bindings)
         # A match of several alternatives is one match, so the alternatives are solved as sets.
         parts = [run_steps(steps, seeds.bindings, has_multiplicity=False) for steps in step.alternatives]
         if any(step.conversions):
@@ -122,7 +148,7 @@ class BlockSteps:
         return [part.with_column(variable, own) if part.size else part for part, own in zip(parts, merged, strict=True)]
 
     def _bind_value(self, step: BindValue, bindings: Bindings, run_steps: RunSteps) -> Bindings:
-        seeds = build_seeds(bindings, (name for name, _ in step.shared))
+        seeds = self._build_seeds(step, bindings)
         indices = self._single_values.get(step.number)
         if indices is None:
             matches = run_steps(step.steps, seeds.bindings, has_multiplicity=step.has_multiplicity)

@@ -12,7 +12,7 @@ from omnigraph.schema.types import VectorOf
 
 
 class EmbeddingError(OmnigraphError):
-    """A text can't become a vector of the property: change the text, the schema or the model."""
+    """A provider can't embed or judge a text: change the text, the schema or the model."""
 
     kind = Kind.INVALID
 
@@ -37,15 +37,25 @@ class EmbeddingError(OmnigraphError):
         """Report that the provider rejected the request: a wrong key, model or text. Trying again does not help."""
         return f"the embedding provider `{provider}` refused (HTTP {status}): {reason}"
 
+    @variant
+    def rerank_refused(self, provider: str, status: int, reason: str) -> str:
+        """Report that the reranker rejected the request: a wrong key, model or text. Trying again does not help."""
+        return f"the reranker `{provider}` refused (HTTP {status}): {reason}"
+
 
 class ProviderFailedError(OmnigraphError):
-    """The provider did not respond, or not with usable vectors, also after retries."""
+    """The provider did not respond, or not with usable vectors or scores, also after retries."""
 
     kind = Kind.UNAVAILABLE
     code = "embedding_failed"
     provider: str
     reason: str
     message = "the embedding provider `{provider}` failed: {reason}; try again later"
+
+    @variant
+    def rerank_failed(self, provider: str, reason: str) -> str:
+        """Report that the reranker did not respond, or not with usable scores, also after retries."""
+        return f"the reranker `{provider}` failed: {reason}; try again later"
 
 
 class Provider(Protocol):

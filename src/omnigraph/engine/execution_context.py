@@ -38,6 +38,19 @@ def refuse_embedding(text: str, property: Property) -> Sequence[float]:  # noqa:
     raise SettingsError.no_embedding_provider(property.name, "give a vector")
 
 
+# Judges the relevance of texts for a query: one score for each, the largest first.
+RerankTexts: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
+
+
+def refuse_reranking(query: str, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG001 - it refuses every text
+    """Reject every call, as a graph without a reranker.
+
+    Raises:
+        SettingsError: Always.
+    """
+    raise SettingsError.no_reranker()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
     """The state that all steps of one query run share; steps read nothing else from outside."""
@@ -48,6 +61,7 @@ class ExecutionContext:
     cache: GraphCache
     traversal: Traversal = Traversal.AUTO
     embed: Embed = refuse_embedding
+    rerank: RerankTexts = refuse_reranking
     profile: QueryProfile | None = None
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
     # By the text of a hop over several edges, whether its upper bound left nodes unreached.

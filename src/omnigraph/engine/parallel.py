@@ -32,7 +32,15 @@ _SAMPLE_MARGIN = 160
 
 def count_threads(threads: int | None) -> int:
     """Return the number of threads that a setting allows; without one, the cores of this process."""
-    return threads or len(os.sched_getaffinity(0))
+    return threads or count_cores()
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use; where the system does not tell, those of the machine."""
+    # macOS has no affinity.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def map_parts(work: Callable[[Part], T], parts: Sequence[Part], budget: Budget) -> list[T]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from omnigraph.query.expr import EdgeRef, Expr, ExprType, NodeRef, Op
+from omnigraph.query.expr import EdgeRef, Expr, ExprType, NodeRef, Op, Prop, ValueRef
 from omnigraph.query.logical_plan import HopDirection, ReadQuery, ValueBlock
 from omnigraph.query.union_types import list_members, unite_nodes
 from omnigraph.query.walk_plan import WalkBinding
@@ -21,6 +21,8 @@ VALUE_TYPE = "#value"
 # The column of a block's bindings with the number of the outer combination that a row belongs to. No variable can
 # have this name, because of the `#`.
 SEED = "#seed"
+# Outer variables of which a block reads these values only, so that it is solved once for all rows where they are equal.
+OuterValues: TypeAlias = tuple[tuple[str, tuple[Prop | ValueRef, ...]], ...]
 # The direction of a hop when it is followed from its other end.
 REVERSED = {HopDirection.OUT: HopDirection.IN, HopDirection.IN: HopDirection.OUT, HopDirection.BOTH: HopDirection.BOTH}
 
@@ -304,6 +306,7 @@ class SemiJoin:
     number: int
     shared: tuple[tuple[str, str], ...]
     """The outer variables, and their types."""
+    outer_values: OuterValues
     steps: tuple["Step", ...]
     rows: float
     is_anti: bool = False
@@ -315,6 +318,7 @@ class LeftJoin:
 
     number: int
     shared: tuple[tuple[str, str], ...]
+    outer_values: OuterValues
     steps: tuple["Step", ...]
     # The variables of the block that later steps or the output need.
     binds: tuple[str, ...]
@@ -338,6 +342,7 @@ class UnionJoin:
 
     number: int
     shared: tuple[tuple[str, str], ...]
+    outer_values: OuterValues
     alternatives: tuple[tuple["Step", ...], ...]
     variables: tuple[str, ...]
     """The variables in which two matches differ."""
@@ -356,6 +361,7 @@ class BindValue:
 
     number: int
     shared: tuple[tuple[str, str], ...]
+    outer_values: OuterValues
     steps: tuple["Step", ...]
     block: ValueBlock
     types: tuple[tuple[str, str], ...]

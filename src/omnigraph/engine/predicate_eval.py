@@ -37,6 +37,7 @@ from omnigraph.query.expr import (
     In,
     IsNull,
     Missing,
+    Mmr,
     Nearest,
     NodeRef,
     Not,
@@ -48,6 +49,7 @@ from omnigraph.query.expr import (
     Rank,
     RecordExpr,
     RecordsParam,
+    Rerank,
     Rrf,
     Snippet,
     StartsWith,
@@ -229,9 +231,13 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return _evaluate_composed(expr, values, inputs, log)
         case Entity() | United() | Missing():
             return _evaluate_entity(expr, values, inputs, log)
-        case Aggregate() | Window() | Nearest() | Bm25() | Rrf() if isinstance(values, ResultValueSource):
+        case Aggregate() | Window() | Nearest() | Bm25() | Rrf() | Mmr() | Rerank() if isinstance(
+            values, ResultValueSource
+        ):
             return values.read_result(expr)
-        case Nearest() | Bm25() | Rrf() | Distance() | Snippet() if isinstance(values, SearchValueSource):
+        case Nearest() | Bm25() | Rrf() | Mmr() | Rerank() | Distance() | Snippet() if isinstance(
+            values, SearchValueSource
+        ):
             return values.read_search_value(expr)
         case _:
             raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")

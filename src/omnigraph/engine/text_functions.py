@@ -6,6 +6,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.letter_case import lower_texts, upper_texts
 from omnigraph.engine.query_budget import Budget, QueryMemoryError
 from omnigraph.errors import QueryError
 from omnigraph.query.scalar_functions import ScalarFunction
@@ -114,8 +115,8 @@ def _length(text: pa.Array) -> pa.Array:
 
 
 _UNARY: dict[ScalarFunction, Callable[[pa.Array], pa.Array]] = {
-    ScalarFunction.LOWER: pc.utf8_lower,
-    ScalarFunction.UPPER: pc.utf8_upper,
+    ScalarFunction.LOWER: lower_texts,
+    ScalarFunction.UPPER: upper_texts,
     ScalarFunction.TRIM: pc.utf8_trim_whitespace,
     ScalarFunction.LENGTH: _length,
 }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
     from omnigraph.ops.export_stream import ExportStream
     from omnigraph.ops.graph_algorithms import Algorithms
-    from omnigraph.ops.load import LoadMode, LoadResult, Progress
+    from omnigraph.ops.load import LoadMode, LoadResult, OnDuplicate, Progress
     from omnigraph.ops.load_arguments import GraphData, TypedData
     from omnigraph.ops.mutate import MutationResult
     from omnigraph.query.completion import Completion
@@ -300,6 +300,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | None = None,
+        dry_run: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
         budget: Budget | None = None,
@@ -307,13 +308,16 @@ class Graph(HistoryMethods, MaintenanceMethods):
         """Run the mutation named `name`, or the only one in the text, in one commit: all of it or nothing.
 
         If a commit of this actor already has the `idempotency_key`, nothing is done and its result is returned again.
-        With `if_commit`, nothing is done unless that commit is still the newest. `seconds` and `memory_bytes` limit the
+        With `if_commit`, nothing is done unless that commit is still the newest. With `dry_run`, nothing is done at
+        all: the result's `preview` has what would change, edges of deleted nodes included, for an actor who may read;
+        no file is written, and the idempotency key is ignored. `seconds` and `memory_bytes` limit the
         work until the commit is published; the options have the defaults. A `budget` replaces both limits, and lets the
         caller cancel the mutation.
 
         Raises:
             SourceError: The text has mistakes.
-            MissingError, BadArgumentError, QueryError: The text has no such query, several, or a read.
+            MissingError, BadArgumentError, QueryError: The text has no such query, several, or a read; or a dry run
+                would have to write files, because a match reads what an earlier statement of the query writes.
             ParameterError: The parameters don't match those of the mutation.
             KeyReusedError: The commit with this idempotency key is not a mutation's.
             ConstraintError: The result would break the schema; the error lists up to 20 violations.
@@ -331,6 +335,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             message=message,
             idempotency_key=idempotency_key,
             if_commit=if_commit,
+            is_dry_run=dry_run,
         )
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.mutate.mutate(with_limits(self._session, limits, "mutation").checkout(branch), call)
@@ -349,6 +354,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         actor: str = "anonymous",
         message: str | None = None,
         idempotency_key: str | None = None,
+        on_duplicate: "OnDuplicate | str" = "error",
         on_error: str | os.PathLike[str] | None = None,
         max_errors: int | None = None,
         dry_run: bool = False,
@@ -365,8 +371,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             data: Graph JSONL as a path, a binary file, or several of these; or records as mappings.
             mode: `append` adds rows and rejects ids that exist. `merge` adds and updates by id: properties that a
                 record leaves out stay, an explicit null clears. `overwrite` replaces the tables that the input names.
-            nodes: Rows by node type: Parquet, CSV, ORC or JSONL files, or a table of Arrow, pandas or polars. Here and
-                in `data`, a path may be a file, a directory or a pattern, also on `s3://`.
+            nodes: Rows by node type: files, directories or patterns, also on `s3://`; a table, a frame, or mappings.
             edges: The same for edge types.
             map: The column of a property, where their names differ: `{"Person.name": "full_name"}`.
             branch: The branch to load into.
@@ -375,6 +380,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             actor: The author of the commit.
             message: A message to store with the commit.
             idempotency_key: If a commit of this actor (within 7 days) has this key, its result is returned again.
+            on_duplicate: Of records with equal ids, `first` or `last` loads one and counts the others; not on Spark.
             on_error: A directory for bad records; the others are loaded. Without it, a bad record fails the load.
             max_errors: With `on_error`, the number of bad records above which the load fails.
             dry_run: Check everything and write nothing, not even bad records; the idempotency key is ignored.
@@ -386,11 +392,9 @@ class Graph(HistoryMethods, MaintenanceMethods):
             budget: Replaces both limits, and lets the caller cancel the load.
 
         Raises:
-            LoadError: Records can't be loaded; the error lists up to 20 problems.
+            LoadError, RecordError, ColumnError, FileDamagedError: Records, or an input, can't be loaded; with problems.
             BadArgumentError, KeyReusedError: The arguments contradict each other, or the key belongs to another load.
-            RecordError, ColumnError, FileDamagedError: An input can't be read at all.
-            ConflictError: Another writer changed data that this load relied on: read again and retry.
-            BranchMissingError, BranchExistsError: The branch does not exist, or exists already.
+            ConflictError, BranchMissingError, BranchExistsError: Another writer was first; no such branch, or one.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
             LibraryMissingError, JavaMissingError, SparkFailedError: Spark is not available.
         """
@@ -402,6 +406,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             actor=self._session.resolve_signer(actor),
             message=message,
             idempotency_key=idempotency_key,
+            on_duplicate=parse_choice("on_duplicate", lazy_ops.load.OnDuplicate, on_duplicate),
             on_error=None if on_error is None else resolve_local_path(on_error),
             max_errors=max_errors,
             is_dry_run=dry_run,

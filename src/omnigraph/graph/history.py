@@ -4,9 +4,9 @@ Each method is one call into `ops`, through `lazy_ops`, which imports its module
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.commit.manifest_types import Commit, Snapshot
 from omnigraph.engine.query_budget import Budget
@@ -208,6 +208,8 @@ class HistoryMethods:
         actor: str = "anonymous",
         message: str | None = None,
         dry_run: bool = False,
+        resolutions: "Iterable[Mapping[str, Any]] | None" = None,
+        all_conflicts: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
         budget: Budget | None = None,
@@ -217,18 +219,21 @@ class HistoryMethods:
         A three-way merge: rows are matched by id, and merged property by property. Contradicting changes, and changes
         that break a constraint together, are conflicts; then nothing is published. `strategy` resolves rows that both
         changed: `ours` takes the target's values, `theirs` the source's. Merging again does nothing. `dry_run`
-        publishes nothing in any case, and the result lists the conflicts. `seconds` and `memory_bytes` limit the work
+        publishes nothing in any case, and the result lists the conflicts: the first, or with `all_conflicts` all.
+        `resolutions` are the documents of `MergeResult.list_conflicts` with each `take` filled in; they hold for the
+        heads that they name. `seconds` and `memory_bytes` limit the work
         until the commit is published; the options have the defaults. A `budget` replaces both limits, and lets the
         caller cancel the merge.
 
         Raises:
             MergeConflictsError: There are conflicts; the error's `result` lists them.
-            BadArgumentError: Source and target are the same branch, or there is no such strategy.
+            BadArgumentError: Source and target are the same branch, there is no such strategy, or the resolutions are
+                unknown, missing or contradict each other.
             BranchMissingError, BranchGoneError: One of the branches does not exist, or was deleted.
             CorruptError, DataDroppedError: The merge base can no longer be read: its commits were collected,
                 or its data was dropped permanently.
-            ConflictError: In the meantime the target's schema was changed, one of its tables overwritten, or another
-                branch merged into it; or other writers kept changing the same tables.
+            ConflictError: The resolutions are for other heads; or in the meantime the target's schema was changed, one
+                of its tables overwritten, or another branch merged into it; or other writers kept changing its tables.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         chosen_strategy = (
@@ -241,6 +246,8 @@ class HistoryMethods:
             actor=self._session.resolve_signer(actor),
             message=message,
             is_dry_run=dry_run,
+            resolutions=None if resolutions is None else list(resolutions),
+            lists_all=all_conflicts,
         )
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.merge.merge(with_limits(self._session, limits, "merge"), call)
@@ -254,6 +261,8 @@ class HistoryMethods:
         actor: str = "anonymous",
         message: str | None = None,
         dry_run: bool = False,
+        resolutions: "Iterable[Mapping[str, Any]] | None" = None,
+        all_conflicts: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
         budget: Budget | None = None,
@@ -268,12 +277,14 @@ class HistoryMethods:
         Raises:
             MergeConflictsError: Later changes contradict it, or the result would break the schema.
             CommitMissingError, CommitCollectedError: There is no such commit, or its data was collected.
-            BadArgumentError: It is the first commit, or there is no such strategy.
+            BadArgumentError: It is the first commit, there is no such strategy, or the resolutions don't fit.
             DataDroppedError: Data that it needs was dropped permanently.
             ConflictError: Other writers interfered, as in `merge`.
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
-        call = self._build_undo(commit, branch, strategy, actor, message, dry_run=dry_run)
+        call = self._build_undo(
+            commit, branch, strategy, actor, message, (dry_run, all_conflicts), resolutions=resolutions
+        )
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.undo.revert(with_limits(self._session, limits, "revert"), call)
 
@@ -286,6 +297,8 @@ class HistoryMethods:
         actor: str = "anonymous",
         message: str | None = None,
         dry_run: bool = False,
+        resolutions: "Iterable[Mapping[str, Any]] | None" = None,
+        all_conflicts: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
         budget: Budget | None = None,
@@ -295,7 +308,9 @@ class HistoryMethods:
         A three-way merge whose base is the parent of the commit and whose other side is the commit. Arguments, result
         and errors are those of `revert`.
         """
-        call = self._build_undo(commit, branch, strategy, actor, message, dry_run=dry_run)
+        call = self._build_undo(
+            commit, branch, strategy, actor, message, (dry_run, all_conflicts), resolutions=resolutions
+        )
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.undo.cherry_pick(with_limits(self._session, limits, "cherry-pick"), call)
 
@@ -306,8 +321,9 @@ class HistoryMethods:
         strategy: "Strategy | str | None",
         actor: str,
         message: str | None,
+        flags: tuple[bool, bool],
         *,
-        dry_run: bool,
+        resolutions: "Iterable[Mapping[str, Any]] | None",
     ) -> "UndoCall":
         return lazy_ops.undo.UndoCall(
             commit=commit,
@@ -315,7 +331,9 @@ class HistoryMethods:
             strategy=None if strategy is None else parse_choice("strategy", lazy_ops.merge_result.Strategy, strategy),
             actor=self._session.resolve_signer(actor),
             message=message,
-            is_dry_run=dry_run,
+            is_dry_run=flags[0],
+            resolutions=None if resolutions is None else list(resolutions),
+            lists_all=flags[1],
         )
 
     def reset(

@@ -91,6 +91,8 @@ def select_reader(engine: Engine, master: str | None) -> "Reader":
 
     def read(session: Session, call: "LoadCall", head: Head) -> "LoadRecords":
         # The choice depends on the size of the input, so it is made when the load begins.
+        if engine is Engine.AUTO and master is None and not runs_distributed(call):
+            return lazy_ops.load_local.read_locally(session, call, head)
         choose_engine = cast("EngineChooser", load_extension(Extension.ENGINE_CHOICE))
         choice = choose_engine(call.input, session.runtime.options, engine, master)
         call.report_engine(str(choice))
@@ -100,6 +102,12 @@ def select_reader(engine: Engine, master: str | None) -> "Reader":
         return reader(session, call, head)
 
     return read
+
+
+def runs_distributed(call: "LoadCall") -> bool:
+    """Return whether Spark can run a load that leaves the engine open, or must, since its rows are there."""
+    has_frames = any(type(source.data).__module__.startswith("pyspark.sql.") for source in call.input.typed)
+    return has_frames or call.on_duplicate.value == "error"
 
 
 def select_workers(session: Session, engine: Engine, master: str | None) -> "OptimizeWorker | None":

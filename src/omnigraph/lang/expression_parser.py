@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, describe_token, parse_property_name
-from omnigraph.lang.foreign_words import ARROW_HINT, CALL_HINTS, CASE_FORM, refuse_foreign_clause
+from omnigraph.lang.foreign_words import (
+    ALTERNATIVES_FORM,
+    ARROW_HINT,
+    CALL_HINTS,
+    CASE_FORM,
+    SLICE_FORM,
+    refuse_foreign_clause,
+)
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
 from omnigraph.lang.literals import BoolLiteral, Name
@@ -279,7 +286,9 @@ class ExpressionParser:
                 continue
             with cursor.nest():
                 index = self.parse_value()
-                closing = cursor.expect("]", f"its `[` is in {cursor.format_position(opening.span)}")
+                is_range = cursor.is_at(":", "..")
+                hint = SLICE_FORM if is_range else f"its `[` is in {cursor.format_position(opening.span)}"
+                closing = cursor.expect("]", hint)
             operand = Index(operand=operand, index=index, span=operand.span.to(closing.span))
         return operand
 
@@ -444,7 +453,7 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
     if token.text in RESERVED_WORDS:
         hint = f"`{token.text}` is a reserved word"
         if token.text in ("and", "or"):
-            hint = f"`{token.text}` stands between two conditions; clauses need none between them"
+            hint = f"`{token.text}` stands between two conditions; {ALTERNATIVES_FORM}"
         cursor.fail("an expression", hint)
     if token.text.lower() == "case" and not cursor.peek(1).starts_line:
         is_named = cursor.peek(1).kind is TokenKind.IDENT and cursor.peek(2).text.lower() == "when"

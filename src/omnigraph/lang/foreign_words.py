@@ -16,6 +16,12 @@ JOIN_FORM = "an edge joins: `match { $p worksAt $c }`"
 ELEMENTS_FORM = (
     'elements of a list become a list in a block: `collect { each $x in $p.tags $x != "a" return upper($x) }`'
 )
+ALTERNATIVES_FORM = "clauses need none between them, and alternatives are `either { … } or { … }`"
+SLICE_FORM = "a part of a list is written `slice(list, from, length)`, of a text `substring(text, from, length)`"
+SUBQUERY_FORM = (
+    "a value of another match is a block: `count { $q: Person }`, `avg { $q: Person return $q.age }`, "
+    "`$p.name in collect { $q: Person return $q.name }`"
+)
 QUANTIFIER_FORM = (
     'some element is like that: `exists { each $x in $p.tags $x = "a" }`; '
     'all are: `not { each $x in $p.tags $x != "a" }`'
@@ -72,6 +78,7 @@ QUANTIFIERS = ("all", "any", "none", "single", "every", "some")
 """Functions that ask about the elements of a list elsewhere: `all(x in list where …)`."""
 
 VALUE_HINTS = {
+    "interval": "a duration is written `days(3)`, `months(1)` or `hours(12)`, after `+` or `-`",
     "current_date": "today is written `today()`",
     "current_timestamp": "this instant is written `now()`",
 }
@@ -91,6 +98,15 @@ _BLOCK_HINTS = {
     "let": "write `let $x = $p.age + 1`",
     "each": "write `each $x in $p.tags`",
 }
+_WEIGHT_HINT = "the weight of an edge is written in braces: `by { km }`"
+_PATH_KINDS = {
+    "path": "path",
+    "shortest": "shortest",
+    "shortestpath": "shortest",
+    "all_shortest": "all_shortest",
+    "allshortestpaths": "all_shortest",
+    "cheapest": "cheapest",
+}
 
 
 def refuse_foreign_clause(cursor: Cursor) -> None:
@@ -101,6 +117,8 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
             cursor.refuse(token.span, "unexpected `(` before a node", f"{MATCH_FORM}, without parentheses and arrows")
         return
     word = token.text.lower()
+    if word == "by" and following.kind is TokenKind.IDENT and not token.starts_line:
+        cursor.refuse(following.span, f"unexpected `{abbreviate(following.text)}` after `by`", _WEIGHT_HINT)
     if _is_join(cursor):
         cursor.refuse(token.span, f"unexpected `{token.text}`", PART_HINTS[word])
     has_when = "when" in (following.text.lower(), cursor.peek(2).text.lower())
@@ -111,6 +129,14 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
     if following.kind is TokenKind.VARIABLE or following.text.lower() == "match":
         message = f"unexpected `{abbreviate(following.text)}` after `{token.text}`"
         cursor.refuse(following.span, message, _BLOCK_HINTS[word])
+
+
+def refuse_path_value(cursor: Cursor) -> None:
+    """Refuse `$w = shortest …` and `$w = shortestPath(…)`, whose variable is at the cursor."""
+    word = cursor.peek(2)
+    kind = _PATH_KINDS.get(word.text.lower())
+    if cursor.peek(1).text == "=" and kind is not None and cursor.peek(3).text.startswith(("$", "(")):
+        cursor.refuse(word.span, f"unexpected `{word.text}` after `=`", _BLOCK_HINTS[kind])
 
 
 def _is_join(cursor: Cursor) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from omnigraph.lang.block_ends import is_at_block_end
 from omnigraph.lang.cursor import Cursor, parse_type_name
 from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
-from omnigraph.lang.foreign_words import PART_HINTS, refuse_edge_with_colon, refuse_foreign_clause
+from omnigraph.lang.foreign_words import PART_HINTS, refuse_edge_with_colon, refuse_foreign_clause, refuse_path_value
 from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal, parse_way_conditions
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
@@ -119,6 +119,7 @@ class PatternParser:
             cursor.advance()
             token = cursor.peek()
         if token.kind is TokenKind.VARIABLE:
+            refuse_path_value(cursor)
             return self._parse_from_variable(token)
         if token.kind in (TokenKind.IDENT, TokenKind.TYPE):
             return self._parse_from_word(token)

@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, parse_property_name
-from omnigraph.lang.foreign_words import CALL_HINTS, ELEMENTS_FORM, QUANTIFIER_FORM, QUANTIFIERS, is_comprehension
+from omnigraph.lang.foreign_words import (
+    CALL_HINTS,
+    ELEMENTS_FORM,
+    QUANTIFIER_FORM,
+    QUANTIFIERS,
+    SUBQUERY_FORM,
+    is_comprehension,
+)
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import MAX_LIST_ITEMS, is_at_literal, parse_literal
 from omnigraph.lang.literals import ListLiteral, Name
@@ -74,6 +81,8 @@ def parse_parenthesized(parser: Expressions) -> Expr:
     """Parse `( expression )`, whose span includes the parentheses."""
     cursor = parser.cursor
     opening = cursor.advance()
+    if cursor.peek().text.lower() in ("match", "select") and not cursor.is_followed_by(")"):
+        cursor.fail("an expression", SUBQUERY_FORM)
     with cursor.nest():
         inner = parser.parse_or(is_condition=parser.is_condition)
         if cursor.is_at(","):

@@ -20,10 +20,12 @@ from omnigraph.engine.executor import execute
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.rerankers.factory import build_query_reranker
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.match_dependencies import find_read_types
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
+from omnigraph.errors import QueryError
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, stage_writes
 from omnigraph.query.logical_plan import ReadQuery
@@ -43,7 +45,8 @@ class MatchAnswerer:
     catalog: Catalog
     inputs: QueryInputs
     budget: Budget
-    build_write: Callable[[PendingTable], TableWrite]
+    build_write: Callable[[PendingTable], TableWrite] | None
+    """Builds the write of pending rows to stage; None in a dry run, which writes no file."""
 
     def answer(self, read: ReadQuery, pending: WriteBuffer) -> pa.Table:
         """Return the columns of a match for all its rows.
@@ -51,13 +54,17 @@ class MatchAnswerer:
         Raises:
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
             ConstraintError: It reads edges that an earlier statement has inserted, to nodes that do not exist.
+            QueryError: It is a dry run, and the match reads what an earlier statement writes.
         """
         touched = pending.touched
         types = find_read_types(read, self.catalog)
         if not any(table.type.name in types for table in touched):
             return self._read(read, self.head.snapshot, self.session.reads)
+        if self.build_write is None:
+            written = ", ".join(table.type.name for table in touched if table.type.name in types)
+            raise QueryError.match_of_dry_run(written)
         _check_ends(pending, types)
-        with self._stage(touched) as snapshot:
+        with self._stage(touched, self.build_write) as snapshot:
             return self._read(read, snapshot, self.session.reads.without_derived())
 
     def build_context(self, snapshot: Snapshot, cache: GraphCache) -> ExecutionContext:
@@ -71,6 +78,7 @@ class MatchAnswerer:
             cache=cache,
             traversal=session.runtime.options.traversal_mode,
             embed=build_query_embedder(session.runtime, self.budget),
+            rerank=build_query_reranker(session.runtime, self.budget),
         )
 
     def _read(self, read: ReadQuery, snapshot: Snapshot, cache: GraphCache) -> pa.Table:
@@ -81,14 +89,16 @@ class MatchAnswerer:
         return pa.Table.from_batches([rows])
 
     @contextmanager
-    def _stage(self, touched: Sequence[PendingTable]) -> Iterator[Snapshot]:
+    def _stage(
+        self, touched: Sequence[PendingTable], build_write: Callable[[PendingTable], TableWrite]
+    ) -> Iterator[Snapshot]:
         """Yield a state with the pending rows, whose files are removed at the end."""
         session, base = self.session, self.head.snapshot
         tables = session.open_tables(base)
         for table in touched:
             # The reader of the base comes first: its columns are extended, and it stays the newest of the branch.
             session.reads.get_reader(View(self.catalog, SnapshotTables(session.handles, base)), table.type)
-        moves = stage_writes(session, tables, [self.build_write(table) for table in touched], None)
+        moves = stage_writes(session, tables, [build_write(table) for table in touched], None)
         files = [file for move in moves for file in move.staged.files]
         staged: Mapping[str, Pin] = {}
         try:

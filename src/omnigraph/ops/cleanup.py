@@ -57,7 +57,9 @@ from omnigraph.storage.object_store import ObjectInfo, ObjectMissingError, Store
 from omnigraph.telemetry import log
 
 # Names of derived objects that omnigraph writes; objects of other names are reported and left alone.
-_NAME = re.compile(rf"{DERIVED}/(?:recall|topology|words)-[0-9a-f]{{16}}")
+_NAME = re.compile(rf"{DERIVED}/(?:(?:recall|topology)-[0-9a-f]{{16}}|text-[0-9a-f]{{16}}-[0-9a-f-]+)")
+# Names of objects that earlier releases wrote, and none reads any more.
+_OUTDATED_NAME = re.compile(rf"{DERIVED}/words-[0-9a-f]{{16}}")
 
 
 class DerivedSorter:
@@ -75,6 +77,9 @@ class DerivedSorter:
         garbage: list[ObjectInfo] = []
         unknown: list[ObjectInfo] = []
         for info in objects:
+            if _OUTDATED_NAME.fullmatch(info.key):
+                garbage.append(info)
+                continue
             if not _NAME.fullmatch(info.key):
                 unknown.append(info)
                 continue
@@ -92,7 +97,7 @@ class DerivedSorter:
         if not info.size:
             return None
         try:
-            return read_files(lambda size: self._store.objects.get_start(info.key, size))
+            return read_files(lambda size: self._store.objects.get_range(info.key, 0, size))
         # A reader has found it damaged, or another cleanup has removed it.
         except ObjectMissingError:
             return None

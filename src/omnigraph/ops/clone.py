@@ -21,8 +21,9 @@ from omnigraph.commit.consistent_cut import ConsistentCut, take_cut
 from omnigraph.commit.key_index import find_run_fault
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError, UnfinishedCloneError
 from omnigraph.commit.manifest_types import MAIN, KeyRun, Manifest
+from omnigraph.commit.place_errors import PlaceTakenError
 from omnigraph.commit.sidecar import CLONE, CloneOrigin
-from omnigraph.errors import BadArgumentError, PlaceTakenError
+from omnigraph.errors import BadArgumentError
 from omnigraph.faults import NoFaults
 from omnigraph.json_struct import JsonStruct
 from omnigraph.locations import Location

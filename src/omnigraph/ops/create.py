@@ -5,9 +5,10 @@ from contextlib import suppress
 from omnigraph.commit.commit_plan import NewTable
 from omnigraph.commit.manifest_log import ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import SchemaRecord, TableRecord
+from omnigraph.commit.place_errors import PlaceTakenError
 from omnigraph.commit.publisher import initialise
 from omnigraph.commit.schema_copy import put_schema_copy, write_schema_copy
-from omnigraph.errors import Kind, OmnigraphError, PlaceTakenError
+from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.session import Session

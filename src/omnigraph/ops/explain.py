@@ -151,7 +151,7 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
     planning_start = clock.monotonic()
     with runtime.telemetry.count_requests() as planning:
         plan = plan_read(query, context)
-    choice = choose_query_engine(call.engine, plan, context)
+    choice = choose_query_engine(call.engine, query, plan, context)
     if trace is None:
         searches = _describe_searches(query, context)
         return Explained(query=query, snapshot=snapshot, plan=plan, choice=choice, searches=searches)

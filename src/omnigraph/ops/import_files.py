@@ -5,8 +5,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from omnigraph.engine.decoding.input_files import FileFormatError
+from omnigraph.engine.decoding.typed_source import ArrowStream
 from omnigraph.engine.importing.graph_records import encode_rows
 from omnigraph.engine.importing.infer_schema import InferredSchema
 from omnigraph.engine.importing.infer_schema import infer_schema as infer_from_tables
@@ -18,7 +20,7 @@ from omnigraph.engine.importing.mapping import (
     parse_mapping,
     select_mappings,
 )
-from omnigraph.engine.importing.source_tables import CsvDialect, SourceTable, open_tables
+from omnigraph.engine.importing.source_tables import FORMATS, CsvDialect, SourceTable, open_frame, open_tables
 from omnigraph.errors import BadArgumentError, MissingError
 from omnigraph.lang.source import Source
 from omnigraph.schema.bind import load_schema
@@ -27,12 +29,19 @@ from omnigraph.schema.catalog import AnyType, Catalog
 __all__ = ["FileOptions", "InferredSchema", "RecordStream", "format_mapping", "infer_schema", "read_files"]
 
 PathLike = str | os.PathLike[str]
+TypedPlaces: TypeAlias = Mapping[str, Sequence[PathLike] | ArrowStream]
+"""The files of a type, or its rows: a table of Arrow, pandas or polars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """How files are written. `null`, `true`, `false` and the formats are about cells of CSV files."""
+    """How files are written. `null`, `true`, `false` and the formats are about cells of CSV files.
 
+    `input_format` is one of `csv`, `tsv`, `json`, `jsonl`, `parquet`, `orc`, `arrow`, `sqlite` and `duckdb`, for files
+    whose names don't say it.
+    """
+
+    input_format: str | None = None
     delimiter: str | None = None
     encoding: str = "utf-8"
     header: bool = True
@@ -43,6 +52,15 @@ class FileOptions:
     thousands: str = ""
     date_format: str | None = None
     datetime_format: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.input_format is not None and self.input_format not in FORMATS:
+            raise BadArgumentError("input_format", f"`{self.input_format}`", f"it must be one of {', '.join(FORMATS)}")
+
+    @property
+    def ending(self) -> str | None:
+        """The ending of names that stands for `input_format`."""
+        return None if self.input_format is None else FORMATS[self.input_format]
 
     @property
     def dialect(self) -> CsvDialect:
@@ -66,8 +84,10 @@ class FileOptions:
 class RecordStream:
     """Graph JSONL made of a file while it is read; a load takes it as a binary file. It can be read once."""
 
-    def __init__(self, name: str, chunks: Iterator[bytes]) -> None:
+    def __init__(self, name: str, chunks: Iterator[bytes], unit: str = "line") -> None:
         self.name = name
+        # What its lines are in the file: `line`, `row` or `element`.
+        self.unit = unit
         self._chunks = chunks
         self._rest = b""
 
@@ -85,14 +105,15 @@ class RecordStream:
 def infer_schema(
     files: Iterable[PathLike],
     *,
-    nodes: Mapping[str, Sequence[str]] | None = None,
-    edges: Mapping[str, Sequence[str]] | None = None,
+    nodes: TypedPlaces | None = None,
+    edges: TypedPlaces | None = None,
     enums: bool = False,
     options: FileOptions | None = None,
 ) -> InferredSchema:
     """Infer a schema from all rows of some files, and the mapping with which the same files load.
 
-    `nodes` and `edges` name the types of files: `{"Person": ["people.csv"]}`. Every guess is a comment of the schema.
+    `nodes` and `edges` name the types of files: `{"Person": ["people.csv"]}`, or of tables in memory: `{"Person":
+    frame}`, which the mapping calls `<Person>`. Every guess is a comment of the schema.
 
     Raises:
         FileFormatError, FileMissingError, FileDamagedError: A file can't be read.
@@ -103,14 +124,20 @@ def infer_schema(
     types: dict[str, str] = {}
     edge_types: dict[str, str] = {}
     paths = [path for file in files for path in list_paths(file)]
+    frames: list[SourceTable] = []
     for given, target in ((nodes, types), (edges, edge_types)):
         for name, places in (given or {}).items():
+            if isinstance(places, ArrowStream):
+                frames.append(open_frame(f"<{name}>", places))
+                target[f"<{name}>"] = name
+                continue
             for path in (path for place in places for path in list_paths(place)):
                 target[str(path)] = name
                 paths.append(path)
-    if not paths:
+    if not paths and not frames:
         raise BadArgumentError("files", "left out", "name the files to read")
-    tables = [table for path in dict.fromkeys(paths) for table in open_tables(path, options.dialect)]
+    tables = [table for path in dict.fromkeys(paths) for table in open_tables(path, options.dialect, options.ending)]
+    tables += frames
     return infer_from_tables(tables, forms, nodes=types, edges=edge_types, has_enums=enums)
 
 
@@ -120,8 +147,8 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
     *,
     mapping: str | None = None,
     mapping_base: PathLike = ".",
-    nodes: Mapping[str, Sequence[str]] | None = None,
-    edges: Mapping[str, Sequence[str]] | None = None,
+    nodes: TypedPlaces | None = None,
+    edges: TypedPlaces | None = None,
     columns: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (),
     options: FileOptions | None = None,
@@ -133,8 +160,8 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
         schema: The schema of the graph.
         mapping: The text of a mapping, as `infer_schema` makes one. Its files are relative to `mapping_base`.
         mapping_base: A directory.
-        nodes: Files by node type.
-        edges: Files by edge type.
+        nodes: Files by node type, or tables in memory.
+        edges: The same by edge type.
         columns: The column of a property, where their names differ: `{"Person.name": "full_name"}`.
         ignore: Columns that are left out.
         options: How the files are written, where the mapping does not say it.
@@ -147,23 +174,29 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
     catalog = load_schema(schema if isinstance(schema, Source) else Source(schema, "schema.pg"))
     given = [] if mapping is None else parse_mapping(mapping, "mapping")
     base = Path(mapping_base)
-    named: list[tuple[Path, str | None, bool]] = []
+    named: list[tuple[Path | SourceTable, str | None, bool]] = []
     for is_edge, by_type in ((False, nodes), (True, edges)):
         for type_name, places in (by_type or {}).items():
-            named += [(path, type_name, is_edge) for place in places for path in list_paths(place)]
+            if isinstance(places, ArrowStream):
+                named.append((open_frame(f"<{type_name}>", places), type_name, is_edge))
+            else:
+                named += [(path, type_name, is_edge) for place in places for path in list_paths(place)]
     typed = {path for path, _, _ in named}
     named += [(path, None, False) for file in files for path in list_paths(file) if path not in typed]
     prepared: list[tuple[SourceTable, SourceMapping, AnyType]] = []
-    for path, name, is_edge in named:
-        for table in open_tables(path, _find_dialect(path, given, base, options)):
-            if name is not None:
+    for place, name, is_edge in named:
+        for table in _open_place(place, given, base, options):
+            # A frame has no other name than its type, by which a mapping calls it.
+            is_mapped = name is None or isinstance(place, SourceTable)
+            mappings = select_mappings(given, table, base) if is_mapped else []
+            if not mappings and name is not None:
                 mappings = [_name_source(table, name, options, is_edge=is_edge)]
-            else:
-                mappings = select_mappings(given, table, base) or [_guess_source(table, catalog, options)]
-            for source in mappings:
+            for source in mappings or [_guess_source(table, catalog, options)]:
                 complete = _with_columns(source, table, columns or {}, ignore)
                 prepared.append((table, complete, check_mapping(complete, table, catalog)))
-    return [RecordStream(table.name, encode_rows(table, source, type_)) for table, source, type_ in prepared]
+    return [
+        RecordStream(table.name, encode_rows(table, source, type_), table.unit) for table, source, type_ in prepared
+    ]
 
 
 def list_paths(place: PathLike) -> list[Path]:
@@ -179,6 +212,14 @@ def list_paths(place: PathLike) -> list[Path]:
     if not found:
         raise MissingError.no_input(str(place), "no file matches the pattern")
     return [match for match in found if match.is_file()]
+
+
+def _open_place(
+    place: Path | SourceTable, given: Sequence[SourceMapping], base: Path, options: FileOptions
+) -> list[SourceTable]:
+    if isinstance(place, SourceTable):
+        return [place]
+    return open_tables(place, _find_dialect(place, given, base, options), options.ending)
 
 
 def _find_dialect(path: Path, given: Sequence[SourceMapping], base: Path, options: FileOptions) -> CsvDialect:

@@ -1,7 +1,8 @@
 """Load records in bounded memory: read them, check them as a whole, write them in one commit or not at all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -9,13 +10,14 @@ import msgspec
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import check_same_request, find_earlier_commit
 from omnigraph.commit.manifest_log import Head
-from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
-from omnigraph.engine.bulk.load_errors import LoadError, Problem
+from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, OnDuplicate
+from omnigraph.engine.bulk.load_errors import LoadError
+from omnigraph.engine.bulk.problem_groups import ProblemGroups
 from omnigraph.engine.bulk.rejected_records import Quarantine, settle_published
 from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
 from omnigraph.engine.view import View
 from omnigraph.ops.commit_signature import check_signature
-from omnigraph.ops.keep_topologies import keep_after_load
+from omnigraph.ops.keep_derived import keep_after_load
 from omnigraph.ops.load_call import PUBLISHING, LoadCall, LoadResult, Progress, TypeCounts, restore_result
 from omnigraph.ops.load_digest import RequestDigest
 from omnigraph.ops.load_engine import LoadRecords, Reader
@@ -33,6 +35,7 @@ __all__ = [
     "LoadInput",
     "LoadMode",
     "LoadResult",
+    "OnDuplicate",
     "Progress",
     "TypeCounts",
     "TypedSource",
@@ -214,33 +217,38 @@ class _Load:
         max_errors = call.max_errors if self._quarantine is not None else 0
         if global_count or (max_errors is not None and total > max_errors):
             quarantine_path = None if quarantine is None else quarantine.settle(is_loaded=False)
-            raise LoadError(self._collect_problems(batch), total + global_count, quarantine_path)
+            problems = self._collect_problems(batch)
+            raise LoadError(problems.select_examples(), problems.total, quarantine_path, problems.list_groups())
         records.compare(batch)
         return batch
 
-    def _collect_problems(self, batch: LoadBatch) -> list[Problem]:
-        """Return the first problems by file and line."""
-        positioned = self.records.rejects.list_first()
-        numbers = self.records.rejects.numbers
-        for problem in batch.rejections.list_first(self.records.inputs):
-            # Problems of no file, such as those between rows, come last.
-            last = (len(numbers), 0)
-            position = last if problem.file is None else (numbers[problem.file], problem.line or 0)
-            positioned.append((position, problem))
-        return [problem for _, problem in sorted(positioned, key=lambda item: item[0])[:MAX_REPORTED_PROBLEMS]]
+    def _collect_problems(self, batch: LoadBatch) -> ProblemGroups:
+        """Return all problems by group."""
+        problems = ProblemGroups()
+        problems.include(self.records.rejects.groups)
+        for rejection, type_, first in batch.rejections.iter_first(self.records.inputs):
+            problems.add_many((rejection.rule, type_, rejection.property), len(rejection.rows), iter(first))
+        # Problems of no file, such as those between rows, come last.
+        last = (len(self.records.inputs.names), 0)
+        for each in batch.rejections.global_problems:
+            first = [(last, problem) for problem in islice(each.iter_problems(), MAX_REPORTED_PROBLEMS)]
+            problems.add_many((each.rule, each.type, each.property), each.count, iter(first))
+        return problems
 
     def _build_result(self, batch: LoadBatch) -> LoadResult:
         """Return the result without its commit."""
         rejected = self.records.rejects.count + batch.rejections.records
+        edges = {rows.type.name: self.records.count_changes(rows) for rows in batch.list_edge_batches()}
         return LoadResult(
             mode=self._call.mode,
             branch=batch.view.snapshot.branch,
             commit_id=None,
             nodes={rows.type.name: self.records.count_changes(rows) for rows in batch.list_node_batches()},
-            edges={rows.type.name: self.records.count_changes(rows) for rows in batch.list_edge_batches()},
+            edges=edges,
             rejected=rejected,
             quarantine=str(self._call.on_error) if rejected and not self._call.is_dry_run else None,
             is_dry_run=self._call.is_dry_run,
+            warnings=tuple(_iter_warnings(batch, edges)),
         )
 
     def _write(self, head: Head, batch: LoadBatch, result: LoadResult) -> LoadResult:
@@ -264,3 +272,18 @@ class _Load:
         if done.is_repeated:
             return restore_result(done.commit, call, batch.view.catalog, result.branch)
         return msgspec.structs.replace(result, commit_id=done.commit.id)
+
+
+def _iter_warnings(batch: LoadBatch, edges: Mapping[str, TypeCounts]) -> Iterator[str]:
+    """Yield a warning for each edge type whose edges a merge adds again each time, since nothing identifies them."""
+    if batch.mode is not LoadMode.MERGE:
+        return
+    for rows in batch.list_edge_batches():
+        name, added = rows.type.name, edges[rows.type.name].inserted
+        # Of a part of the rows, which another engine checks, it is not known how many ids were made.
+        is_generated = rows.spooled.generated_ids > 0 or rows.rest is not None
+        if added and is_generated and not rows.type.key:
+            yield (
+                f"{name} has no @key: this merge added {added:,} of its edges, and the same merge adds them again;"
+                " @key(src, dst) keeps one edge for each pair of nodes"
+            )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from io import TextIOBase
 from itertools import chain
-from typing import BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, Protocol, TypeAlias, TypeGuard, cast
 
 from omnigraph.engine.decoding.record_error import RecordError
 from omnigraph.engine.decoding.typed_files import ArrowStream
@@ -19,8 +19,19 @@ from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 Record: TypeAlias = Mapping[str, object]
 GraphData: TypeAlias = PathLike | BinaryIO | Iterable[PathLike | BinaryIO] | Iterable[Record]
 """Graph JSONL: a path, an open binary file, several of these, or its records as mappings."""
-TypedData: TypeAlias = PathLike | Iterable[PathLike] | ArrowStream
-"""Rows of one type: a path, several paths, or a table of Arrow, pandas, polars or another library with a C stream."""
+
+
+class LazyRows(Protocol):
+    """Rows that are computed on demand, such as a lazy frame of polars."""
+
+    def collect(self) -> Any:  # noqa: ANN401 - a frame of the library
+        """Return a frame with the rows."""
+        ...
+
+
+TypedData: TypeAlias = PathLike | Iterable[PathLike] | Iterable[Record] | ArrowStream | LazyRows
+"""Rows of one type: a path, several paths, a table of Arrow, pandas, polars or another library with a C stream, a lazy
+frame of polars, or rows as mappings."""
 
 RECORDS_NAME = "<records>"
 # Encoded records are handed to the decoder in chunks of about this size.
@@ -45,15 +56,18 @@ def build_load_input(
         _check_mapping(argument, rows_by_type, 'type names to rows, such as {"Person": "people.csv"}')
     _check_mapping("map", columns, 'properties to columns, such as {"Person.name": "full_name"}')
     maps = parse_maps(f"{target}={column}" for target, column in (columns or {}).items())
-    typed = (
+    sources = [
         *(_build_typed_source(name, rows, maps.pop(name, {}), is_edge=False) for name, rows in (nodes or {}).items()),
         *(_build_typed_source(name, rows, maps.pop(name, {}), is_edge=True) for name, rows in (edges or {}).items()),
-    )
+    ]
+    typed = tuple(source for source in sources if isinstance(source, TypedSource))
+    records = tuple(source for source in sources if isinstance(source, GraphSource))
     # Each source has taken the columns of its type: what is left belongs to none.
     if maps:
         name = next(iter(maps))
         raise BadArgumentError("map", f"`{name}`", "no file of this type is loaded from columns")
-    return LoadInput(graph=() if data is None else tuple(_iter_graph_sources(data)), typed=typed)
+    graph = () if data is None else tuple(_iter_graph_sources(data))
+    return LoadInput(graph=graph + records, typed=typed)
 
 
 def _check_mapping(argument: str, value: object, content: str) -> None:
@@ -67,21 +81,14 @@ def _check_mapping(argument: str, value: object, content: str) -> None:
         raise TypeError(msg)
 
 
-def _check_collected(data: object, what: str) -> None:
-    """Check that the data is not a lazy frame of polars, which has no rows yet.
-
-    Raises:
-        TypeError: It is one.
-    """
+def is_lazy_frame(data: object) -> TypeGuard[LazyRows]:
+    """Return whether the data is a lazy frame of polars."""
     # By name: polars is not a dependency, and need not be imported.
-    if type(data).__name__ == "LazyFrame":
-        msg = f"{what} come from a LazyFrame, which has no rows yet: pass frame.collect(), or sink it to Parquet"
-        raise TypeError(msg)
+    return type(data).__name__ == "LazyFrame" and hasattr(data, "collect")
 
 
 def _iter_graph_sources(data: GraphData) -> Iterator[GraphSource]:
-    _check_collected(data, "records")
-    if isinstance(data, ArrowStream):
+    if is_lazy_frame(data) or isinstance(data, ArrowStream):
         msg = f"a {type(data).__name__} has rows of one type: pass it under the type's name, as nodes={{TYPE: table}}"
         raise TypeError(msg)
     # A string is a path. JSON text passed by mistake gets its own message.
@@ -125,23 +132,56 @@ def _build_graph_source(data: PathLike | BinaryIO) -> GraphSource:
     if isinstance(data, str | os.PathLike):
         return GraphSource(data=data)
     name = getattr(data, "name", None)
-    return GraphSource(data=data, name=name) if isinstance(name, str) else GraphSource(data=data)
+    # A stream that was made of another format says what it counts.
+    unit = str(getattr(data, "unit", "line"))
+    return GraphSource(data=data, name=name, unit=unit) if isinstance(name, str) else GraphSource(data=data)
 
 
-def _build_typed_source(name: str, data: TypedData, columns: Mapping[str, str], *, is_edge: bool) -> TypedSource:
+def _build_typed_source(
+    name: str, data: TypedData, columns: Mapping[str, str], *, is_edge: bool
+) -> TypedSource | GraphSource:
+    """Build the source of one type's rows; rows as mappings are records of graph JSONL."""
+    if is_lazy_frame(data):
+        data = cast("ArrowStream", data.collect())
     if not isinstance(data, str | os.PathLike | ArrowStream):
-        _check_collected(data, f"rows of `{name}`")
-        data = tuple(data)
-        if not all(isinstance(path, str | os.PathLike) for path in data):
-            msg = f"rows of `{name}` are a path, several paths, or a table with an Arrow C stream"
+        if isinstance(data, Mapping):
+            msg = f"rows of `{name}` are a list of mappings, one for each row, not one mapping"
             raise TypeError(msg)
+        items = iter(cast("Iterable[PathLike | Record]", data))
+        first = next(items, None)
+        if isinstance(first, Mapping):
+            rows = cast("Iterator[Record]", chain([first], items))
+            records = (_build_record(name, row, columns, is_edge=is_edge) for row in rows)
+            label = f"<{'edges' if is_edge else 'nodes'} {name}>"
+            return GraphSource(data=_encode_lines(records, label), name=label, unit="row")
+        paths = () if first is None else (first, *items)
+        if not all(isinstance(path, str | os.PathLike) for path in paths):
+            msg = f"rows of `{name}` are a path, several paths, mappings, or a table with an Arrow C stream"
+            raise TypeError(msg)
+        data = cast("tuple[PathLike, ...]", paths)
     return TypedSource(type=name, is_edge=is_edge, data=data, columns=columns)
+
+
+def _build_record(type_: str, row: Record, columns: Mapping[str, str], *, is_edge: bool) -> Record:
+    """Return a row of one type as a record: its ids beside its properties."""
+    if not isinstance(row, Mapping):
+        msg = f"rows of `{type_}` are mappings, not {format_value(row)}"
+        raise TypeError(msg)
+    renamed = {column: target for target, column in columns.items()}
+    data = {renamed.get(name, name): value for name, value in row.items()}
+    record: dict[str, object] = {"edge" if is_edge else "type": type_}
+    for column, name in (("id", "id"), *((("src", "from"), ("dst", "to")) if is_edge else ())):
+        given = next((key for key in (name, column) if key in data), None)
+        value = None if given is None else data.pop(given)
+        if given is not None and (value is not None or name != "id"):
+            record[name] = value
+    return {**record, "data": data}
 
 
 # --- records -----------------------------------------------------------------------------------------
 
 
-def _encode_lines(records: Iterable[Record]) -> Iterator[bytes]:
+def _encode_lines(records: Iterable[Record], label: str = RECORDS_NAME) -> Iterator[bytes]:
     """Yield records as lines of JSON, in chunks; their values are checked when the lines are decoded."""
     parts: list[bytes] = []
     buffered = 0
@@ -151,7 +191,7 @@ def _encode_lines(records: Iterable[Record]) -> Iterator[bytes]:
             line = json.dumps(record, default=_to_json_form).encode() + b"\n"
         except (TypeError, ValueError, RecursionError) as error:
             type_, name = _find_unencodable(record)
-            raise RecordError(RECORDS_NAME, number, type_, name, None, str(error), "record") from error
+            raise RecordError(label, number, type_, name, None, str(error), "record") from error
         parts.append(line)
         buffered += len(line)
         if buffered >= _CHUNK_BYTES:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from omnigraph.commit.idempotency import KeyReusedError
 from omnigraph.commit.manifest_types import Commit
-from omnigraph.engine.bulk.load_batch import LoadMode
+from omnigraph.engine.bulk.load_batch import LoadMode, OnDuplicate
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.load_inputs import LoadInput
 from omnigraph.schema.catalog import Catalog
@@ -48,6 +48,7 @@ class LoadCall:
     on_error: Path | None = None
     max_errors: int | None = None
     is_dry_run: bool = False
+    on_duplicate: OnDuplicate = OnDuplicate.ERROR
     only_known: bool = False
     """Whether a merge only updates: records without an existing row are skipped."""
     digests: Mapping[int, str] = field(default_factory=dict)
@@ -69,13 +70,18 @@ class LoadCall:
 
 # Stored in the summary of a commit, from which `restore_result` builds it again: a field, once added, must stay.
 class TypeCounts(JsonStruct, frozen=True, kw_only=True):
-    """The row counts of one type. `read` counts accepted records, `unchanged` those equal to their existing row."""
+    """The row counts of one type.
+
+    `read` counts accepted records, `unchanged` those equal to their existing row, and `duplicates` those left out
+    because another record of the load has their id.
+    """
 
     read: int = 0
     inserted: int = 0
     updated: int = 0
     unchanged: int = 0
     deleted: int = 0
+    duplicates: int = 0
 
     @property
     def changes(self) -> int:
@@ -86,7 +92,7 @@ class TypeCounts(JsonStruct, frozen=True, kw_only=True):
 class LoadResult(JsonStruct, frozen=True, kw_only=True):
     """The result of a load, by type. There is no commit if nothing changed, or in a dry run."""
 
-    json_keys = "mode target.branch=branch commit_id nodes edges rejected quarantine dry_run=is_dry_run"
+    json_keys = "mode target.branch=branch commit_id nodes edges rejected quarantine dry_run=is_dry_run warnings"
 
     mode: LoadMode
     branch: str
@@ -97,6 +103,8 @@ class LoadResult(JsonStruct, frozen=True, kw_only=True):
     quarantine: str | None = None
     """The directory with the rejected records, if there are any."""
     is_dry_run: bool = False
+    warnings: tuple[str, ...] = ()
+    """What may not have been meant, although it was loaded."""
 
     @property
     def affected(self) -> tuple[int, int]:
@@ -108,6 +116,10 @@ class LoadResult(JsonStruct, frozen=True, kw_only=True):
     def summary(self) -> dict[str, dict[str, int]]:
         """Return the summary stored in the commit, from which a repeated call gets the same result."""
         by_type = {name: counts.to_json() for name, counts in (*self.nodes.items(), *self.edges.items())}
+        # Earlier releases don't know this count: it is stored only where there is something to count.
+        for counts in by_type.values():
+            if not counts["duplicates"]:
+                del counts["duplicates"]
         return {**by_type, _WHOLE_LOAD: {self.mode.value: 1, _REJECTED: self.rejected}}
 
 

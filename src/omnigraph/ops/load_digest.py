@@ -16,6 +16,7 @@ from typing import BinaryIO, cast
 import msgspec
 import pyarrow as pa
 
+from omnigraph.engine.bulk.load_batch import OnDuplicate
 from omnigraph.engine.decoding.input_files import translate_file_errors
 from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.typed_files import ArrowStream
@@ -52,7 +53,10 @@ class RequestDigest:
         for number, source in enumerate(call.input.typed):
             content = call.digests.get(number) or self._digest_content(source.data)
             typed.append([source.type, source.is_edge, dict(source.columns), content])
-        options = [call.mode.value, call.only_known, call.on_error is not None, call.max_errors]
+        options: list[object] = [call.mode.value, call.only_known, call.on_error is not None, call.max_errors]
+        # Only if it is not the usual: digests of earlier releases stay as they are.
+        if call.on_duplicate is not OnDuplicate.ERROR:
+            options.append(call.on_duplicate.value)
         return _hash(msgspec.json.encode([options, graph, typed], order="deterministic"))
 
     def _digest_content(self, data: object) -> list[str]:

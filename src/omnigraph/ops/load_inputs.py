@@ -42,10 +42,14 @@ _TYPED_ONLY_ENDINGS = frozenset({".parquet", ".csv", ".orc"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSource:
-    """Graph JSONL: a path, directory or pattern, or bytes that are read once and called `name` in messages."""
+    """Graph JSONL: a path, directory or pattern, or bytes that are read once and called `name` in messages.
+
+    `unit` is the word for the number of a line: in bytes made of another format, each line may be a row of that.
+    """
 
     data: PathLike | BinaryIO | Iterable[bytes]
     name: str = "<stream>"
+    unit: str = "line"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,7 @@ class GraphLines:
     catalog: Catalog
     is_partial: bool
     blobs: BlobSources
+    unit: str = "line"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +195,14 @@ def _expand_graph(
     source: GraphSource, catalog: Catalog, storage: Mapping[str, str] | None, *, is_partial: bool, blobs: BlobSources
 ) -> Iterator[InputSource]:
     if not isinstance(source.data, str | os.PathLike):
-        lines = GraphLines(name=source.name, data=source.data, catalog=catalog, is_partial=is_partial, blobs=blobs)
+        lines = GraphLines(
+            name=source.name,
+            data=source.data,
+            catalog=catalog,
+            is_partial=is_partial,
+            blobs=blobs,
+            unit=source.unit,
+        )
         yield InputSource(name=source.name, type=None, size=None, source=lines)
         return
     for path in list_files(source.data, storage):
@@ -213,6 +225,7 @@ def _read_graph_rows(
         lines.catalog,
         ids,
         name=lines.name,
+        unit=lines.unit,
         is_partial=lines.is_partial,
         blobs=lines.blobs,
         reject=reject,

@@ -40,6 +40,7 @@ def count_changes(rows: TypeBatch) -> TypeCounts:
         updated=existing - unchanged,
         unchanged=unchanged,
         deleted=rows.table.count() - existing if rows.replaces_all else 0,
+        duplicates=rows.duplicates,
     )
 
 
@@ -122,6 +123,7 @@ class SpooledRecords:
         for name, rows in types.items():
             rows.leaves_out, rows.has_unreadable = leaves_out, name in self.unreadable
             rows.only_known = call.only_known
+            rows.on_duplicate = call.on_duplicate
         batch = LoadBatch(view=view, mode=call.mode, types=types)
         call.report_progress("check", sum(rows.spooled.rows for rows in types.values()))
         check_batch(batch, self.inputs)
@@ -224,8 +226,10 @@ def is_repeatable(inputs: Sequence[InputSource]) -> bool:
 
 def choose_unit(source: InputSource) -> str:
     """Return `line` or `row`: the word for the position of a record of this input in messages."""
+    if isinstance(source.source, GraphLines):
+        return source.source.unit
     # Not by the ending alone: a name may end in that of a compression.
-    is_lines = source.type is None or any(mark in source.name.lower() for mark in (".jsonl", ".ndjson"))
+    is_lines = any(mark in source.name.lower() for mark in (".csv", ".jsonl", ".ndjson"))
     return "line" if is_lines else "row"
 
 

@@ -1,7 +1,9 @@
 """Merge a branch into another by a three-way merge of rows and properties, in one commit with two parents."""
 
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from msgspec import structs
 
@@ -18,8 +20,10 @@ from omnigraph.commit.requirements import TableUnchanged
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.engine.merging.conflicts import Conflicts
-from omnigraph.engine.merging.constraint_check import check_constraints_of_merge
+from omnigraph.engine.merging.constraint_check import build_candidate, check_constraints_of_merge
 from omnigraph.engine.merging.criss_cross_base import CrissCrossBase, MergeBase
+from omnigraph.engine.merging.resolutions import read_choices, read_states
+from omnigraph.engine.merging.resolved_rows import edit_merged_rows
 from omnigraph.engine.merging.schema_agreement import (
     BaseSchema,
     SchemaAgreement,
@@ -41,6 +45,7 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.key_lookup import RowLocations
 from omnigraph.storage.schema_staging import stage_columns
 from omnigraph.storage.staging import RowStream
+from omnigraph.storage.table_cache import TableCache
 
 OPERATION = "merge"
 # Limits of the search for the bases of merge bases: nested criss-cross merges, and bases of one merge. Beyond them, a
@@ -59,6 +64,10 @@ class MergeCall:
     actor: str = "anonymous"
     message: str | None = None
     is_dry_run: bool = False
+    resolutions: Sequence[Mapping[str, Any]] | None = None
+    """What is decided about each conflict, for the heads of both sides that it names."""
+    lists_all: bool = False
+    """Whether the result lists all conflicts, not only the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +130,27 @@ def _merge_until_published(session: Session, call: MergeCall) -> MergeResult:
     # `head` may have replaced the log, if the name belongs to a new branch: read the log only now.
     theirs = Tip(source.log, newest)
     return run_until_published(
-        target, lambda head: MergeAttempt(target, head, theirs, call).run(), source_id=theirs.commit.id
+        target,
+        lambda head: MergeAttempt(target, head, theirs, call).run(),
+        source_id=theirs.commit.id,
+        is_for_one_state=call.resolutions is not None,
     )
 
 
 def run_until_published(
-    target: Session, attempt: Callable[[Head], MergeResult], *, source_id: str | None = None
+    target: Session,
+    attempt: Callable[[Head], MergeResult],
+    *,
+    source_id: str | None = None,
+    is_for_one_state: bool = False,
 ) -> MergeResult:
     """Run an attempt on the newest state of a branch, and again if another writer interfered.
 
-    `source_id` is the commit that is merged: that another writer merges it too is no reason to stop.
+    `source_id` is the commit that is merged: that another writer merges it too is no reason to stop. Resolutions hold
+    for one state only, so that an attempt with these is not repeated.
     """
+    if is_for_one_state:
+        return attempt(target.head())
     for number in range(1, MAX_ATTEMPTS):
         head = target.head()
         try:
@@ -170,6 +189,7 @@ class MergeAttempt:
     def run(self) -> MergeResult:
         """Merge and publish; with conflicts, return them."""
         base_id = self.base_id
+        check_states(self)
         if base_id == self.theirs.commit.id:
             return self.build_result(MergeOutcome.ALREADY_UP_TO_DATE)
         if base_id == self.head.snapshot.commit.id:
@@ -179,14 +199,15 @@ class MergeAttempt:
     def merge_states(self) -> MergeResult:
         """Merge the three states table by table and publish the result; with conflicts, return them."""
         schema, criss_cross = self.merge_schemas()
-        conflicts = Conflicts()
+        conflicts = Conflicts(limit=sys.maxsize) if self.call.lists_all else Conflicts()
         if isinstance(schema, SchemaConflicts):
             conflicts.add(schema.conflicts[0].kind, schema.conflicts, len(schema.conflicts))
             return self.build_result(MergeOutcome.CONFLICTS, conflicts=conflicts)
         inputs = self._build_inputs(schema, criss_cross)
         try:
-            tables = merge_tables(inputs, conflicts)
-            check_constraints_of_merge(inputs, tables, self.session.handles, conflicts)
+            if self.call.resolutions is not None:
+                inputs = _choose(inputs, self.session.handles, self.call.resolutions)
+            tables = _merge_and_check(inputs, self.session.handles, conflicts)
         except DataDroppedError as error:
             branches = self.call.source, self.call.into
             raise DataDroppedError.merge_base_dropped(
@@ -439,14 +460,52 @@ class MergeAttempt:
             source=self.call.source,
             into=self.call.into,
             source_commit=self.their_state.commit.id,
+            into_commit=self.head.snapshot.commit.id,
             base_commit=self.base_id,
             commit_id=commit_id,
             is_dry_run=self.call.is_dry_run,
             tables=tables,
             conflicts=tuple(reported.listed),
             conflict_counts={kind.value: count for kind, count in reported.counts.items()},
-            restored_edges={key: count for key, (_, count) in (restored or {}).items()},
+            restored_edges={key: count for key, (_, count) in (restored or {}).items() if key.startswith("edge:")},
         )
+
+
+def check_states(attempt: MergeAttempt) -> None:
+    """Check that resolutions were made for the very states of an attempt.
+
+    Raises:
+        ConflictError: A branch has moved on, so that there may be other conflicts.
+    """
+    if attempt.call.resolutions is None:
+        return
+    head_id = attempt.head.snapshot.commit.id
+    actual = {"base": attempt.base_id, "ours": head_id, "theirs": attempt.their_state.commit.id}
+    for name, commit_id in read_states(attempt.call.resolutions).items():
+        if commit_id != actual[name]:
+            reason = f"the resolutions are for other states, `{name}` has moved on"
+            raise ConflictError("graph_head", commit_id, actual[name], reason)
+
+
+def _merge_and_check(inputs: MergeInputs, handles: TableCache, conflicts: Conflicts) -> Sequence[MergedTable]:
+    """Return the merged tables, and add to `conflicts` what the sides disagree about or break together."""
+    tables: Sequence[MergedTable] = merge_tables(inputs, conflicts)
+    candidate = build_candidate(inputs, tables, handles)
+    if inputs.choices:
+        tables = edit_merged_rows(inputs, tables, candidate)
+    check_constraints_of_merge(inputs, tables, candidate, conflicts)
+    return tables
+
+
+def _choose(inputs: MergeInputs, handles: TableCache, resolutions: Sequence[Mapping[str, Any]]) -> MergeInputs:
+    """Return the inputs with what was decided about their conflicts.
+
+    Raises:
+        BadArgumentError: The resolutions don't fit the conflicts.
+    """
+    conflicts = Conflicts(limit=sys.maxsize)
+    _merge_and_check(inputs, handles, conflicts)
+    return inputs.with_choices(read_choices(resolutions, conflicts.listed, inputs.catalog))
 
 
 def _find_bases(ancestry: Ancestry) -> dict[str, Tip]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 from omnigraph.engine.merging.conflicts import Conflict
+from omnigraph.engine.merging.resolutions import write_conflicts
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.json_struct import JsonStruct
 
@@ -50,7 +52,7 @@ class MergeResult(JsonStruct, frozen=True, kw_only=True):
     """The result of a merge or dry run. With conflicts there is no commit; `conflicts` has the first of them."""
 
     json_keys = (
-        "outcome source into source_commit base_commit commit_id dry_run=is_dry_run tables restored_edges "
+        "outcome source into source_commit into_commit base_commit commit_id dry_run=is_dry_run tables restored_edges "
         "conflicts.total=conflict_total conflicts.kinds=conflict_counts conflicts.shown=conflicts"
     )
 
@@ -58,6 +60,8 @@ class MergeResult(JsonStruct, frozen=True, kw_only=True):
     source: str
     into: str
     source_commit: str
+    into_commit: str
+    """The state of the target that was merged into."""
     base_commit: str
     commit_id: str | None = None
     is_dry_run: bool = False
@@ -68,6 +72,15 @@ class MergeResult(JsonStruct, frozen=True, kw_only=True):
     """The number of conflicts by kind."""
     restored_edges: Mapping[str, int] = {}
     """By table, the number of edges kept with a node that `strategy` keeps, although the other side deleted both."""
+
+    def list_conflicts(self) -> list[dict[str, Any]]:
+        """Return the documents to decide about, for `resolutions`: the three commits, then each listed conflict.
+
+        In each conflict set `take`: to `ours`, `theirs`, `base` or `{"value": …}`; for an edge without an end to
+        `drop_edge` or `keep_node`; for another broken rule to `drop` or `{"value": …}`.
+        """
+        states = {"base": self.base_commit, "ours": self.into_commit, "theirs": self.source_commit}
+        return write_conflicts(states, self.conflicts)
 
     @property
     def conflict_total(self) -> int:

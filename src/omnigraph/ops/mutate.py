@@ -1,6 +1,7 @@
 """Run a mutation: all statements, checked as a whole, in one commit or not at all."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import structs
 
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.commit_queue import get_queue
@@ -18,6 +20,7 @@ from omnigraph.commit.manifest_log import Head, ManifestLog
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import ArmedWrite, publish_or_replan
 from omnigraph.commit.rebase import check_if_commit
+from omnigraph.commit.requirements import Requirement
 from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
@@ -38,6 +41,8 @@ from omnigraph.lru_cache import LruCache
 from omnigraph.ops.answer_match import MatchAnswerer
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.evaluation_cost import EvaluationCost
+from omnigraph.ops.evaluation_slots import EVALUATION_SLOTS
+from omnigraph.ops.mutation_preview import MutationPreview, build_preview
 from omnigraph.ops.retry import rerun_on_conflict
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
@@ -64,7 +69,7 @@ class MutationResult(JsonStruct, frozen=True, kw_only=True):
 
     json_keys = (
         "query_name target.branch=branch commit_id affected_nodes affected_edges"
-        " existing_nodes? existing_edges? columns? rows?"
+        " existing_nodes? existing_edges? columns? rows? preview?"
     )
 
     query_name: str
@@ -76,6 +81,8 @@ class MutationResult(JsonStruct, frozen=True, kw_only=True):
     existing_edges: int | None = None
     columns: tuple[str, ...] | None = None
     rows: tuple[dict[str, Any], ...] | None = None
+    preview: MutationPreview | None = None
+    """What a dry run would change; only a dry run has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +105,8 @@ class MutationCall:
     message: str | None = None
     idempotency_key: str | None = None
     if_commit: str | None = None
+    is_dry_run: bool = False
+    """Whether to return what would change, without writing a file or using up the idempotency key."""
 
 
 def mutate(session: Session, call: MutationCall) -> MutationResult:
@@ -113,8 +122,12 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
         KeyReusedError: The actor's idempotency key belongs to another request: a load, another query, other parameters.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out; nothing was changed.
     """
-    session.allow(Action.CHANGE, signed=call.actor)
-    session.check_writable()
+    if call.is_dry_run:
+        # It tells what is stored, and writes nothing.
+        session.allow(Action.READ)
+    else:
+        session.allow(Action.CHANGE, signed=call.actor)
+        session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
     chosen = session.prepared.get_or_choose(call.source, call.name)
     if isinstance(chosen.body, Read | Union):
@@ -126,6 +139,8 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     mutation = _Mutation(session, call, chosen, session.runtime.clock.now())
     # A cached head saves a request. If it is outdated, the publisher moves the write, or has it run again.
     heads = chain([session.cached_head], repeat(session.head))
+    if call.is_dry_run:
+        return mutation.preview(session.head())
     if call.if_commit is None:
         return rerun_on_conflict(session.runtime, lambda: mutation.attempt(next(heads)()))
     try:
@@ -197,29 +212,50 @@ class _Mutation:
         answer = done.answer if isinstance(done.answer, _Answer) else _Answer()
         return _build_result(name, branch, done.commit, answer)
 
+    def preview(self, head: Head) -> MutationResult:
+        """Run the mutation on a state, and return what it would change."""
+        pending, _ = self._run_statements(head)
+        affected = pending.count_affected()
+        result = _build_any_result(self.chosen.name.text, head.snapshot.branch, None, affected, self.latest)
+        return structs.replace(result, preview=build_preview(pending, head.snapshot.commit.id))
+
     def _stage(self, head: Head) -> tuple[CommitPlan, ArmedWrite | None] | None:
         """Run the mutation on a state and stage its writes; None if it changes nothing."""
         session, call = self.session, self.call
-        # A run that others would outdate is not worth its time: it is run in its turn only.
-        if call.if_commit is None and OUTDATED_RUNS.is_expected(session.log, call) and get_queue(session.log).is_busy:
-            self.is_quick = True
-            parts = CommitPlan(
-                base=head,
-                operation=OPERATION,
-                actor=call.actor,
-                message=call.message,
-                idempotency_key=call.idempotency_key,
-                request=_digest_request(call, self.chosen),
-                watch=session.watch,
-                is_deferred=True,
-            )
-            return parts, None
-        OUTDATED_RUNS.forget(session.log, call)
-        with EvaluationCost() as cost:
+        deferred = self._defer(head)
+        if deferred is not None:
+            return deferred, None
+        # On an object store an evaluation waits for requests, and many may wait at the same time.
+        slot = EVALUATION_SLOTS.hold() if session.store.location.is_local else nullcontext()
+        with slot, EvaluationCost() as cost:
+            session.check_cancelled()
+            # While it waited, another writer may have begun to publish.
+            deferred = self._defer(head)
+            if deferred is not None:
+                return deferred, None
+            OUTDATED_RUNS.forget(session.log, call)
             parts, writes = self._evaluate(head)
             staged = stage_plan(session, parts, writes)
         self.is_quick = cost.is_quick
         return staged
+
+    def _defer(self, head: Head) -> CommitPlan | None:
+        """Return a plan that is run in its turn only, if others would outdate a run before that."""
+        session, call = self.session, self.call
+        is_expected = call.if_commit is None and OUTDATED_RUNS.is_expected(session.log, call)
+        if not (is_expected and get_queue(session.log).is_busy):
+            return None
+        self.is_quick = True
+        return CommitPlan(
+            base=head,
+            operation=OPERATION,
+            actor=call.actor,
+            message=call.message,
+            idempotency_key=call.idempotency_key,
+            request=_digest_request(call, self.chosen),
+            watch=session.watch,
+            is_deferred=True,
+        )
 
     def find_earlier_commit(self, head: Head) -> Commit | None:
         """Return the commit that this call made when it was sent before; None without an idempotency key."""
@@ -248,6 +284,25 @@ class _Mutation:
     def _evaluate(self, head: Head) -> tuple[CommitPlan, list[TableWrite]]:
         """Run all statements on a state; return the commit without its moves, and the writes to stage."""
         session, call = self.session, self.call
+        pending, requirements = self._run_statements(head)
+        parts = CommitPlan(
+            base=head,
+            operation=OPERATION,
+            actor=call.actor,
+            requirements=requirements,
+            message=call.message,
+            idempotency_key=call.idempotency_key,
+            request=_digest_request(call, self.chosen),
+            if_commit=call.if_commit,
+            affected=pending.count_affected(),
+            watch=session.watch,
+            answer=self.latest,
+        )
+        return parts, [build_write(table) for table in pending.touched]
+
+    def _run_statements(self, head: Head) -> tuple[WriteBuffer, tuple[Requirement, ...]]:
+        """Run all statements on a state; return its pending rows, checked, and what they rely on."""
+        session, call = self.session, self.call
         snapshot = head.snapshot
         catalog = session.load_catalog(snapshot)
         schema_id = snapshot.manifest.schema.id
@@ -258,7 +313,8 @@ class _Mutation:
         check_search_arguments(_list_searches(query), inputs)
         check_if_commit(call.if_commit, session.log.iter_history(head))
         pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
-        answerer = MatchAnswerer(session, head, catalog, inputs, budget, build_write)
+        stage_as = None if call.is_dry_run else build_write
+        answerer = MatchAnswerer(session, head, catalog, inputs, budget, stage_as)
         with budget.scope():
             run = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled, answerer.answer)
             size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
@@ -266,20 +322,7 @@ class _Mutation:
             checked = check_constraints(pending)
             completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
             self.latest = _build_answer(query, pending, run, answerer)
-        parts = CommitPlan(
-            base=head,
-            operation=OPERATION,
-            actor=call.actor,
-            requirements=(*run.requirements, *completed, *checked),
-            message=call.message,
-            idempotency_key=call.idempotency_key,
-            request=_digest_request(call, self.chosen),
-            if_commit=call.if_commit,
-            affected=pending.count_affected(),
-            watch=session.watch,
-            answer=self.latest,
-        )
-        return parts, [build_write(table) for table in pending.touched]
+        return pending, (*run.requirements, *completed, *checked)
 
 
 def _build_answer(query: MutationQuery, pending: WriteBuffer, run: DrivenRun, answerer: MatchAnswerer) -> _Answer:

@@ -17,7 +17,7 @@ from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.indexes import map_types
-from omnigraph.ops.keep_topologies import keep_after_optimize
+from omnigraph.ops.keep_derived import extend_text_indexes, keep_after_optimize
 from omnigraph.ops.maintenance_worker import LocalOptimizeWorker, OptimizeWorker
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.optimize_table import OptimizeAttempt, TableUpkeep, UpkeepCall
@@ -99,6 +99,8 @@ def optimize(session: Session, call: OptimizeCall, worker: OptimizeWorker | None
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     keep_after_optimize(session, results.values())
+    if not call.is_dry_run:
+        extend_text_indexes(session, results.values())
     return OptimizeResult(branch=session.log.branch, tables=tuple(results[key] for key in keys))
 
 

@@ -35,7 +35,7 @@ from omnigraph.storage.index_staging import (
     plan_segments,
     stage_segments,
 )
-from omnigraph.storage.lance_table import LanceTable, is_blob
+from omnigraph.storage.lance_table import LanceTable, is_blob, read_ahead
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.staging import StagedWrite
 from omnigraph.storage.vector_search import list_vector_indexes
@@ -216,6 +216,9 @@ class OptimizeAttempt:
             rewrite = lay_out(self._session.handles, rewrite)
             files.on_complete(rewrite.files)
             table = LanceTable(self._session.handles, table.path, rewrite.preview)
+            if self._call.is_tail:
+                before = {fragment.number for fragment in self._table.list_fragments()}
+                read_ahead(table, {fragment.number for fragment in table.list_fragments()} - before)
             report = msgspec.structs.replace(
                 report,
                 fragments_removed=sum(len(result.old) for result in results),

@@ -14,6 +14,7 @@ from omnigraph.engine.output.result_pipeline import ResultFrame, resolve_row_ran
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.rerankers.factory import build_query_reranker
 from omnigraph.engine.result import Result, Target
 from omnigraph.engine.search.search_arguments import SEARCHES, check_search_arguments
 from omnigraph.engine.view import View
@@ -68,7 +69,7 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     snapshot = resolve_snapshot(session, call, budget.check)
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
-    choice = choose_query_engine(call.engine, plan, context)
+    choice = choose_query_engine(call.engine, bound, plan, context)
     prefix = build_prefix_engine(choice, context, session.runtime.options)
     frame = execute(bound, plan, context, prefix=prefix)
     return _build_result(call, snapshot, frame, budget)
@@ -124,6 +125,7 @@ def begin(
         cache=session.reads,
         traversal=session.runtime.options.traversal_mode,
         embed=build_query_embedder(session.runtime, budget),
+        rerank=build_query_reranker(session.runtime, budget),
         profile=trace,
     )
     return bound, context

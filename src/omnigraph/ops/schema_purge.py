@@ -10,11 +10,11 @@ from omnigraph.commit.publisher import lay_out
 from omnigraph.commit.purges import Purge
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.engine.migrating.type_changes import CatalogChange
-from omnigraph.engine.search.column_index import build_index_key
+from omnigraph.engine.search.index_codec import build_text_prefix
 from omnigraph.ops.session import Session
 from omnigraph.storage.column_purge import purge_dropped_columns
 from omnigraph.storage.lance_table import LanceTable
-from omnigraph.storage.layout import format_detached_name
+from omnigraph.storage.layout import DERIVED, format_detached_name
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.staging import StagedWrite
 from omnigraph.telemetry import log as telemetry_log
@@ -46,11 +46,15 @@ def forget(session: Session, before: Snapshot, purges: Sequence[Purge], moves: S
     """
     staged_writes = [move.staged for move in moves if move.staged.preview]
     keys = [f"{staged.path}/{format_detached_name(staged.preview)}" for staged in staged_writes]
+    prefixes: list[str] = []
     for purge in purges:
         table = LanceTable(session.handles, purge.path, before.pins[purge.table_key].version)
         names = table.schema.names if purge.property is None else [purge.property]
-        keys += [build_index_key(table, name) for name in names]
+        prefixes += [build_text_prefix(table.path, table.find_field_number(name)) for name in names]
     try:
+        if prefixes:
+            stored = [info.key for info in session.store.objects.list_under(DERIVED)]
+            keys += [key for key in stored if key.startswith(tuple(prefixes))]
         for key in keys:
             session.store.objects.delete(key)
     except StoreUnavailableError as error:

@@ -1,7 +1,8 @@
 """Revert a commit, or apply one of another branch, by a three-way merge of rows and properties around that commit."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.manifest_log import Head
@@ -12,7 +13,14 @@ from omnigraph.engine.merging.schema_agreement import BaseSchema, SchemaAgreemen
 from omnigraph.errors import BadArgumentError
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.history import LocatedCommit, find_commit
-from omnigraph.ops.merge import ManifestChange, MergeAttempt, MergeCall, find_written_paths, run_until_published
+from omnigraph.ops.merge import (
+    ManifestChange,
+    MergeAttempt,
+    MergeCall,
+    check_states,
+    find_written_paths,
+    run_until_published,
+)
 from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, Strategy
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
@@ -32,6 +40,8 @@ class UndoCall:
     actor: str = "anonymous"
     message: str | None = None
     is_dry_run: bool = False
+    resolutions: Sequence[Mapping[str, Any]] | None = None
+    lists_all: bool = False
 
 
 def revert(session: Session, call: UndoCall) -> MergeResult:
@@ -75,7 +85,11 @@ def _run(session: Session, call: UndoCall, operation: str) -> MergeResult:
     after = read_at_commit(log, head, commit.id)
     before = read_at_commit(log, head, commit.parent)
     states = (after, before) if operation == REVERT else (before, after)
-    result = run_until_published(target, lambda newest: _UndoAttempt(target, newest, commit, states, call).run())
+    result = run_until_published(
+        target,
+        lambda newest: _UndoAttempt(target, newest, commit, states, call).run(),
+        is_for_one_state=call.resolutions is not None,
+    )
     if result.conflict_total and not call.is_dry_run:
         raise MergeConflictsError(result)
     return result
@@ -112,10 +126,13 @@ class _UndoAttempt(MergeAttempt):
             actor=call.actor,
             message=call.message,
             is_dry_run=call.is_dry_run,
+            resolutions=call.resolutions,
+            lists_all=call.lists_all,
         )
 
     def run(self) -> MergeResult:
         """Merge and publish; with conflicts, return them."""
+        check_states(self)
         return self.merge_states()
 
     @property

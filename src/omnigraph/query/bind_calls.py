@@ -8,23 +8,27 @@ from omnigraph.lang.printer import format_expr as print_expr
 from omnigraph.query.bind_aggregates import ArgumentBinder
 from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import (
+    BaseRank,
     Bm25,
     Const,
     Distance,
     EdgeRef,
     Expr,
     Input,
+    Mmr,
     Nearest,
     NodeRef,
     ParamRef,
     Prop,
     Rank,
+    Rerank,
     Rrf,
     Snippet,
     TextMatch,
     TextMode,
     is_whole,
 )
+from omnigraph.query.expr_tree import find_variable
 from omnigraph.query.functions import CallContext, Function, resolve_function
 from omnigraph.query.scope import NameResolver, ReadNameResolver, ValueVariable
 from omnigraph.query.union_types import resolve_types
@@ -34,6 +38,7 @@ from omnigraph.schema.values import InvalidValue, from_literal
 
 # The documented default of the query language.
 DEFAULT_RRF_K = 60
+DEFAULT_MMR_LAMBDA = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +70,16 @@ class CallBinder:
     # --- ranks -----------------------------------------------------------------------------------
 
     def bind_rank(self, call: ast.Call, function: Function, bind: ArgumentBinder) -> Rank | Distance | None:
-        """Bind a call of `nearest`, `bm25` or `rrf`; `bind` binds a vector that is neither literal nor parameter."""
-        if function.name == "rrf":
-            return self._bind_rrf(call, function)
+        """Bind a call of a rank function; `bind` binds a vector that is neither literal nor parameter."""
+        match function.name:
+            case "rrf":
+                return self._bind_rrf(call, function)
+            case "mmr":
+                return self._bind_mmr(call, function)
+            case "rerank":
+                return self._bind_rerank(call, function)
+            case _:
+                pass
         if function.name == "nearest" and self._is_pair(call):
             if call.options:
                 message = "`exact` compares all rows with one vector, and `nearest` of two properties always does"
@@ -212,6 +224,50 @@ class CallBinder:
         self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
         return None
 
+    def _bind_mmr(self, call: ast.Call, function: Function) -> Mmr | None:
+        node, vectors = call.arguments
+        rank = self._bind_base_rank(node, function)
+        prop = self._bind_property(vectors, function, "a Vector property")
+        if prop is not None and not isinstance(prop.type, VectorOf):
+            message = f"`mmr` needs a Vector property, but `{print_expr(vectors)}` is {prop.type}"
+            self.findings.add_error(function.misused_code, vectors.span, message)
+            return None
+        balance: float | None = DEFAULT_MMR_LAMBDA
+        for _, option in call.options:
+            balance = _bind_lambda(option, function, self.findings)
+        if (
+            rank is None
+            or prop is None
+            or balance is None
+            or not _is_one_variable(call, function, rank, prop, self.findings)
+        ):
+            return None
+        return Mmr(rank=rank, prop=prop, balance=balance, origin=call.span)
+
+    def _bind_rerank(self, call: ast.Call, function: Function) -> Rerank | None:
+        rank = self._bind_base_rank(call.arguments[0], function)
+        prop = self._bind_string_property(call.arguments[1], function)
+        query = self._bind_string_input(call.arguments[2], function)
+        if (
+            rank is None
+            or prop is None
+            or query is None
+            or not _is_one_variable(call, function, rank, prop, self.findings)
+        ):
+            return None
+        return Rerank(rank=rank, prop=prop, query=query, origin=call.span)
+
+    def _bind_base_rank(self, node: ast.Expr, function: Function) -> BaseRank | None:
+        """Bind the rank that another one begins with."""
+        if isinstance(node, ast.Call) and node.function.text in ("nearest", "bm25", "rrf"):
+            inner = resolve_function(node, CallContext.ORDER, self.findings)
+            if inner is None:
+                return None
+            return self._bind_rrf(node, inner) if inner.name == "rrf" else self._bind_simple_rank(node, inner)
+        message = f"`{function.name}` begins with `nearest`, `bm25` or `rrf`, not with `{clip_text(print_expr(node))}`"
+        self.findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
+        return None
+
     # --- arguments -------------------------------------------------------------------------------
 
     def _bind_property(self, node: ast.Expr, function: Function, expected: str) -> Prop | None:
@@ -284,3 +340,24 @@ class CallBinder:
             function.misused_code, node.span, message, "give a number or a required integer parameter"
         )
         return None
+
+
+def _bind_lambda(node: ast.Expr, function: Function, findings: DiagnosticCollector) -> float | None:
+    value = from_literal(Scalar.F64, node.value) if isinstance(node, ast.LiteralExpr) else None
+    if isinstance(value, float) and 0 <= value <= 1:
+        return value
+    message = f"`lambda` of `mmr` is a number from 0 to 1, not `{clip_text(print_expr(node))}`"
+    findings.add_error(function.misused_code, node.span, message, f"write {function.usage}")
+    return None
+
+
+def _is_one_variable(
+    call: ast.Call, function: Function, rank: BaseRank, prop: Prop, findings: DiagnosticCollector
+) -> bool:
+    """Return whether a property is of the variable that is ranked; reports it if not."""
+    ranked = find_variable(rank)
+    if ranked == prop.variable:
+        return True
+    message = f"`{function.name}` ranks rows of one variable, not of `${ranked}` and `${prop.variable}`"
+    findings.add_error(function.misused_code, call.span, message)
+    return False

@@ -271,7 +271,10 @@ class ComputedBinder:
         is_fixed = isinstance(argument, Const | ParamRef)
         if not accepts(kind, type_) or (kind in FIXED_KINDS and not is_fixed):
             message = f"`{signature.name}` needs {kind.value}, but `{_clip(node)}` is {type_}"
-            self._report(node, message, f"write {signature.usage}")
+            help_ = f"write {signature.usage}"
+            if kind is ParameterKind.TEXT and isinstance(type_, Scalar):
+                help_ = f"turn it into a text: `to_string({_clip(node)})`"
+            self._report(node, message, help_)
             return False
         if kind is ParameterKind.PATTERN and isinstance(argument, Const):
             problem = find_pattern_problem(str(argument.value))

@@ -14,17 +14,15 @@ from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.expr import (
     ArrayOf,
-    Bm25,
     EdgeRef,
     Entity,
     EntityType,
     Expr,
     Identity,
-    Nearest,
     NodeRef,
     Prop,
+    Rank,
     RecordOf,
-    Rrf,
     TextMatch,
     ValueRef,
 )
@@ -112,7 +110,7 @@ class MatchDraft:
             self.add_variable(node)
         nodes: list[ast.Expr] = [*self._variables.values(), *(value for _, value in self._values)]
         # `return` would group by the others; a stage before the statements says what is grouped.
-        if report_aggregates(nodes, findings):
+        if report_aggregates([*nodes, *(each.value for each in returning.projections)], findings):
             return MatchColumns()
         projections = [
             ast.Projection(value=node, alias=Name(f"{_VALUE_PREFIX}{number}", node.span), span=node.span)
@@ -188,7 +186,7 @@ class Returning:
             node = projection.value
             text = clip_text(print_expr(node))
             parts = tuple(walk(column.value))
-            if any(isinstance(part, Nearest | Bm25 | Rrf | TextMatch) for part in parts):
+            if any(isinstance(part, Rank | TextMatch) for part in parts):
                 message = f"`{text}` searches, which a mutation can't do after it has written"
                 findings.add_error("T18", node.span, message, "run a query after the mutation")
             elif any(isinstance(part, Prop | Identity | Entity) and part.variable in several for part in parts):

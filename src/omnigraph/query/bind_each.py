@@ -9,7 +9,7 @@ from omnigraph.lang.source import Span
 from omnigraph.query.bind_computed import convert_list
 from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_literal import clip_text
-from omnigraph.query.expr import ArrayOf, EdgeRef, Expr, ExprType, NodeRef
+from omnigraph.query.expr import ArrayOf, Const, EdgeRef, Expr, ExprType, NodeRef
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.functions import CallContext
 from omnigraph.query.logical_plan import EachBlock, EitherBlock, Pattern, PatternBlock, SharedVariable
@@ -100,6 +100,8 @@ class EachBinder:
             return value
         text = clip_text(print_expr(clause.value))
         message = f"`each` needs a list, but `{text}` is {value.type}"
+        if isinstance(value, Const) and value.value is None:
+            message = "`each` needs a list, but `null` has no elements"
         self.findings.add_error("T7", clause.value.span, message)
         return None
 

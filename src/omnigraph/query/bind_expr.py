@@ -35,7 +35,7 @@ from omnigraph.query.expr import (
     WalkOf,
 )
 from omnigraph.query.functions import CallContext, Function, FunctionFamily, list_functions, resolve_function
-from omnigraph.query.logical_plan import GENERATED_PREFIX, build_identity
+from omnigraph.query.logical_plan import build_identity
 from omnigraph.query.mutation_scope import RowNameResolver
 from omnigraph.query.scalar_functions import SIGNATURES
 from omnigraph.query.scope import BlockLifter, NameResolver, ReadNameResolver
@@ -173,19 +173,11 @@ class ExprBinder:
 
     def bind_brace_filter(self, prop: Prop, node: ast.Assignment) -> Predicate | None:
         """Bind a filter `{p: v}` of a node binding."""
-        # These two are likely mistakes, and get a more helpful message than the general one.
+        # A likely mistake, which gets a more helpful message than the general one.
         if isinstance(node.value, ast.BareName):
             name = node.value.name.text
             help_ = f'write a text in quotes, `"{name}"`, or a parameter with `$`, `${name}`'
             self.findings.add_error("T6", node.value.span, f"`{name}` has no value here", help_)
-            return None
-        if isinstance(node.value, ast.PropertyRef):
-            text = print_expr(node.value)
-            message = f"`{prop.name}` takes a literal, a parameter or `now()` here, not `{text}`"
-            # An anonymous variable has a generated name, which must not appear in a message.
-            variable = "v" if prop.variable.startswith(GENERATED_PREFIX) else prop.variable
-            help_ = f"write it as a separate clause: `${variable}.{prop.name} = {text}`"
-            self.findings.add_error("T3", node.value.span, message, help_)
             return None
         value = self._bind_operand(node.value, CallContext.STORED)
         return None if value is None else bind_brace_filter(prop, node, value, self.findings)

@@ -19,11 +19,13 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     Identity,
+    Mmr,
     Nearest,
     NodeRef,
     Now,
     ParamRef,
     Rank,
+    Rerank,
     Rrf,
     ShapedType,
     ValueRef,
@@ -43,7 +45,7 @@ from omnigraph.schema.types import Scalar, is_scalar
 
 # The largest I64.
 _MAX_COUNT = 2**63 - 1
-_RANK_NAMES: dict[type, str] = {Nearest: "nearest", Bm25: "bm25", Rrf: "rrf"}
+_RANK_NAMES: dict[type, str] = {Nearest: "nearest", Bm25: "bm25", Rrf: "rrf", Mmr: "mmr", Rerank: "rerank"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +107,8 @@ def bind_output(
     bound_keys = [orderer.bind_key(index, key) for index, key in enumerate(read.order)]
     keys = [key for key in bound_keys if key is not None]
     # A rank can only be the first key, so taking it out keeps the order of the others.
-    rank = next((key.value for key in keys if isinstance(key.value, Nearest | Bm25 | Rrf)), None)
-    order = tuple(key for key in keys if not isinstance(key.value, Nearest | Bm25 | Rrf))
+    rank = next((key.value for key in keys if isinstance(key.value, Rank)), None)
+    order = tuple(key for key in keys if not isinstance(key.value, Rank))
     values = [column.value for column in projected if column.value is not None]
     having = None if read.having is None else orderer.bind_having(read.having)
     per = tuple(value for node in read.per if (value := orderer.bind_partition(node)) is not None)
@@ -288,7 +290,7 @@ def _check_comparable(
         value, node = column.value, column.node.value
         if value is None or find_aggregates(value):
             continue
-        if isinstance(value, Nearest | Bm25 | Rrf):
+        if isinstance(value, Rank):
             findings.add_error("T18", node.span, f"a rank function can't be combined with {reason}")
         elif not is_compared(value) and find_foreign(value, known) is not None:
             message = (
@@ -317,7 +319,7 @@ class _OrderBinder:
         value = self._bind_value(node.value)
         if value is None:
             return None
-        if isinstance(value, Nearest | Bm25 | Rrf):
+        if isinstance(value, Rank):
             return OrderTerm(value=value) if self._is_valid_rank(value, index, node) else None
         if not self._has_order(value, node.value) or not self._is_available(value, node.value):
             return None
@@ -336,7 +338,7 @@ class _OrderBinder:
             value = build_identity(value)
         if value is None or not self._is_available(value, node):
             return None
-        if isinstance(value, Nearest | Bm25 | Rrf):
+        if isinstance(value, Rank):
             self._report("T18", node, "a rank function can't be used in `per`")
             return None
         if not is_compared(value) and not find_aggregates(value):
@@ -394,6 +396,8 @@ class _OrderBinder:
             word, first = ("desc", "smallest") if node.descending else ("asc", "largest")
             message = f"`{name}` can't be ordered `{word}`: the {first} comes first"
             self._report("T18", node.value, message, f"delete `{word}`")
+        elif self.read.per and isinstance(value, Mmr | Rerank):
+            self._report("T18", node.value, f"`{name}` chooses among all rows, and can't be combined with `per`")
         # By the reference of the language, `bm25` alone needs no `limit`.
         if self.read.limit is None and name != "bm25":
             self._report("T17", node.value, f"an order by `{name}` needs a `limit`", "add `limit 10` after `order`")

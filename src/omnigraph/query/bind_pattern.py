@@ -19,6 +19,7 @@ from omnigraph.query.check_blocks import (
     report_isolated,
 )
 from omnigraph.query.expr import EdgeRef, Expr, ExprType, Identity, IsNull, NodeRef, Prop, ValueRef
+from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.functions import CallContext
 from omnigraph.query.logical_plan import (
     GENERATED_PREFIX,
@@ -213,8 +214,12 @@ def _bind_conditions(
     filters: dict[str, list[Expr]] = {name: [] for name in own}
     block_filters: list[Expr] = _build_null_guards(draft, scope)
     for node in draft.nodes:
-        # A variable of an outer block has no binding in this pattern, so its filters belong to the block.
-        filters.get(node.variable, block_filters).extend(_bind_brace_filters(node, binder, drafter, scope))
+        # A variable of an outer block has no binding in this pattern, so its filters belong to the block; and so do
+        # filters that read another variable too.
+        for condition in _bind_brace_filters(node, binder, drafter, scope):
+            is_own = find_variables(condition) == (node.variable,)
+            target = filters.get(node.variable, block_filters) if is_own else block_filters
+            target.append(condition)
     for clause in clauses:
         if isinstance(clause, ast.Where):
             test = _bind_tests(clause.predicate, scope, drafter)

@@ -7,6 +7,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import EdgeRef, EntityType, Expr, FieldRef, NodeRef, RecordExpr, RecordOf
+from omnigraph.query.scalar_functions import SIGNATURES
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import Scalar
@@ -70,8 +71,15 @@ def bind_field(
         case _:
             written = f"@{name.text}" if is_meta else name.text
             message = f"`.{written}` needs a record, a node or an edge, but this is {owner}"
-            findings.add_error("T2", name.span, message)
+            findings.add_error("T2", name.span, message, _suggest_function(name.text, operand))
             return None
+
+
+def _suggest_function(name: str, operand: Expr) -> str | None:
+    """Return the call that other languages write as a field: `$p.born.year`."""
+    if operand.type not in (Scalar.DATE, Scalar.DATETIME) or name not in SIGNATURES:
+        return None
+    return f"a part of a date is written `{name}(…)`"
 
 
 def _bind_column(

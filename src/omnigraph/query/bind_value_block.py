@@ -9,16 +9,14 @@ from omnigraph.query.bind_expr import ExprBinder
 from omnigraph.query.bind_output import bind_count, build_identities
 from omnigraph.query.expr import (
     AggregateFunction,
-    Bm25,
     Const,
     EdgeRef,
     Entity,
     Expr,
-    Nearest,
     NodeRef,
     Now,
     ParamRef,
-    Rrf,
+    Rank,
     ShapedType,
     is_foldable,
 )
@@ -79,7 +77,7 @@ def bind_value_block(
 
 def _is_valid_value(node: ast.Block, written: ast.Expr, value: Expr, findings: DiagnosticCollector) -> bool:
     text = print_expr(written)
-    if isinstance(value, Nearest | Bm25 | Rrf):
+    if isinstance(value, Rank):
         findings.add_error("T18", written.span, "a rank function can't be the value of a block")
         return False
     type_ = value.type

@@ -6,7 +6,7 @@ The text is stable: equal plans have equal texts, so tests can quote it and two 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
-from omnigraph.query.expr import Bm25, Expr, Nearest, Parameter, Rank, Rrf, ValueRef
+from omnigraph.query.expr import Bm25, Expr, Mmr, Nearest, Parameter, Rank, Rerank, Rrf, ValueRef
 from omnigraph.query.format_expr import format_expr
 from omnigraph.query.logical_plan import (
     RRF_LIMIT_FACTOR,
@@ -174,6 +174,11 @@ def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
         weighted = " by their weights" if rank.weights else ""
         lists = "all lists" if rank.others else "both lists"
         yield f"top {best} of {lists}{weighted}; a list without the row adds 0"
+    elif isinstance(rank, Mmr | Rerank):
+        pool_size = _format_sum(counts, minimum=RRF_MIN_ROWS, factor=RRF_LIMIT_FACTOR)
+        yield f"top {pool_size} by {format_expr(rank.rank)} of the rows that pass all filters and hops"
+        how = "by relevance and difference" if isinstance(rank, Mmr) else "by the configured reranker"
+        yield f"top {best} of these {how}"
     else:
         yield f"top {best} of the rows that pass all filters and hops"
 

@@ -92,6 +92,17 @@ class _ScoreExpr:
         return Scalar.F64
 
 
+class _PartialExpr:
+    """A mixin for rank functions that may leave any row without a score."""
+
+    __slots__ = ()
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it can be null: always, for a row that is left out."""
+        return True
+
+
 # --- values --------------------------------------------------------------------------------------
 
 
@@ -552,7 +563,7 @@ class Nearest(_ScoreExpr):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bm25(_ScoreExpr):
+class Bm25(_ScoreExpr, _PartialExpr):
     """The BM25 relevance of a String property for `query`; null for a row without a match."""
 
     prop: Prop
@@ -562,11 +573,6 @@ class Bm25(_ScoreExpr):
     def __post_init__(self) -> None:
         require(self.prop.type is Scalar.STRING, "`bm25` needs a String property")
         require(self.query.type is Scalar.STRING, "`bm25` looks for a String")
-
-    @property
-    def nullable(self) -> bool:
-        """Whether it can be null: always, for a row without a match."""
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -600,9 +606,40 @@ class Rrf(_ScoreExpr, _NonNullExpr):
         return tuple(zip(self.ranks, self.weights or (1.0,) * len(self.ranks), strict=True))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mmr(_ScoreExpr, _PartialExpr):
+    """Maximal marginal relevance: the best rows of a rank, chosen one after the other so that they differ."""
+
+    rank: "BaseRank"
+    prop: Prop
+    balance: float = 0.5
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.prop.type, VectorOf), "`mmr` needs a Vector property")
+        require(0 <= self.balance <= 1, "`lambda` is a number from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerank(_ScoreExpr, _PartialExpr):
+    """The relevance of a String property for `query` by a model, of the best rows of a rank."""
+
+    rank: "BaseRank"
+    prop: Prop
+    query: "Input"
+    origin: Span = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require(self.prop.type is self.query.type is Scalar.STRING, "`rerank` reads a String for a String")
+
+
 # Values that are known before a row is read.
 Input: TypeAlias = Const | ParamRef
-Rank: TypeAlias = Nearest | Bm25 | Rrf
+BaseRank: TypeAlias = Nearest | Bm25 | Rrf
+# Their score of a row depends on all candidates.
+ListRank: TypeAlias = Rrf | Mmr | Rerank
+Rank: TypeAlias = Nearest | Bm25 | ListRank
+LIST_RANKS: frozenset[type] = frozenset({Rrf, Mmr, Rerank})
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
 Expr: TypeAlias = (
     Input

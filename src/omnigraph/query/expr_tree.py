@@ -21,6 +21,7 @@ from omnigraph.query.expr import (
     In,
     IsNull,
     Missing,
+    Mmr,
     Nearest,
     Not,
     Now,
@@ -31,6 +32,7 @@ from omnigraph.query.expr import (
     Rank,
     RecordExpr,
     RecordsParam,
+    Rerank,
     Rrf,
     Snippet,
     StartsWith,
@@ -94,10 +96,19 @@ def _list_arguments(
             return (expr.left, expr.right)
         case Rrf():
             return (*expr.ranks, expr.k)
+        case Mmr():
+            return (expr.rank, expr.prop)
+        case Rerank():
+            return (expr.rank, expr.prop, expr.query)
         case Aggregate() | Window():
             return expr.children
         case _:
             assert_never(expr)
+
+
+def find_variable(rank: Rank) -> str:
+    """Return the variable whose rows a rank orders."""
+    return rank.first.prop.variable if isinstance(rank, Rrf) else rank.prop.variable
 
 
 def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
@@ -229,7 +240,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
         if isinstance(part, Prop | Identity) and part.variable in wholes:
             continue
         children = list_children(part)
-        if not children or isinstance(part, Entity | Aggregate | Window | Nearest | Bm25 | Rrf | TextMatch | Snippet):
+        if not children or isinstance(part, Entity | Aggregate | Window | Rank | TextMatch | Snippet):
             return part
         stack.extend(reversed(children))
     return None

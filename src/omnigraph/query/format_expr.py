@@ -23,6 +23,7 @@ from omnigraph.query.expr import (
     IsNull,
     MetaColumn,
     Missing,
+    Mmr,
     Nearest,
     NodeRef,
     Not,
@@ -34,6 +35,7 @@ from omnigraph.query.expr import (
     Rank,
     RecordExpr,
     RecordsParam,
+    Rerank,
     Rrf,
     Snippet,
     StartsWith,
@@ -82,7 +84,7 @@ def format_expr(expr: Expr) -> str:
             return _format_aggregate(expr)
         case Window():
             return _format_window(expr)
-        case Nearest() | Bm25() | Rrf() | TextMatch() | Distance() | Snippet():
+        case Nearest() | Bm25() | Rrf() | Mmr() | Rerank() | TextMatch() | Distance() | Snippet():
             return _format_search(expr)
         case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
             return _format_predicate(expr)
@@ -105,6 +107,11 @@ def _format_search(expr: Rank | TextMatch | Distance | Snippet) -> str:
             call = _format_call("rrf", *expr.ranks, expr.k)
             weights = f", weights=[{', '.join(map(print_float, expr.weights))}])"
             return call.removesuffix(")") + weights if expr.weights else call
+        case Mmr():
+            call = _format_call("mmr", expr.rank, expr.prop)
+            return f"{call.removesuffix(')')}, lambda={print_float(expr.balance)})"
+        case Rerank():
+            return _format_call("rerank", expr.rank, expr.prop, expr.query)
         case TextMatch():
             edits = () if expr.edits is None else (expr.edits,)
             return _format_call(expr.mode.value, expr.prop, expr.query, *edits)

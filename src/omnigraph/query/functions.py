@@ -42,6 +42,7 @@ _FOREIGN_HELP = {
     "iif": "a choice is written `case { $p.age < 18 => 1, else => 2 }`",
     "ifnull": "write `coalesce($p.age, 0)`",
     "isnull": "write `coalesce($p.age, 0)`, or test it: `$p.age is null`",
+    "isnotnull": "write `$p.age is not null`",
     "nvl": "write `coalesce($p.age, 0)`",
     "len": "write `length(text)`, or `size(list)`",
     "char_length": "write `length(text)`",
@@ -50,6 +51,14 @@ _FOREIGN_HELP = {
     "group_concat": "write `join(collect($q.name), separator)`",
     "string_agg": "write `join(collect($q.name), separator)`",
     "array_agg": "write `collect($q.name)`",
+    "mean": "write `avg($p.age)`",
+    "average": "write `avg($p.age)`",
+    "std": "write `stddev($p.age)`",
+    "stdev": "write `stddev($p.age)`",
+    "stddev_samp": "write `stddev($p.age)`",
+    "var_samp": "write `variance($p.age)`",
+    "percentile_cont": "write `percentile($p.age, 0.5)`",
+    "percentilecont": "write `percentile($p.age, 0.5)`",
     "cast": "write `to_string`, `to_int`, `to_float`, `to_date` or `to_datetime`",
     "datediff": "write `days_between(from, to)` or `seconds_between(from, to)`",
     "date_diff": "write `days_between(from, to)` or `seconds_between(from, to)`",
@@ -69,6 +78,7 @@ _FOREIGN_HELP = {
 
 _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER, CallContext.HAVING})
 _VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
+_LIST_RANKS = ("rrf", "mmr", "rerank")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,14 +138,16 @@ def _build_search(name: str, max_args: int, usage: str, code: str) -> Function:
     )
 
 
-def _build_rank(name: str, max_args: int | None, usage: str, code: str, options: tuple[str, ...] = ()) -> Function:
+def _build_rank(
+    name: str, max_args: int | None, usage: str, code: str, options: tuple[str, ...] = (), min_args: int = 2
+) -> Function:
     return Function(
         name=name,
         family=FunctionFamily.RANK,
-        min_args=2,
+        min_args=min_args,
         max_args=max_args,
-        # A score is a value too, but a fusion of ranks depends on all rows of a result.
-        contexts=_RESULT_CONTEXTS if name == "rrf" else _RESULT_CONTEXTS | _VALUE_CONTEXTS,
+        # A score is a value too, but some ranks depend on all rows of a result.
+        contexts=_RESULT_CONTEXTS if name in _LIST_RANKS else _RESULT_CONTEXTS | _VALUE_CONTEXTS,
         usage=usage,
         misplaced_code="T18",
         misused_code=code,
@@ -189,6 +201,14 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
         "T21",
         ("k", "weights"),
     ),
+    _build_rank(
+        "mmr",
+        2,
+        "`mmr(rank, $v.property)` with a Vector property, also with `lambda=0.5`",
+        "T21",
+        ("lambda",),
+    ),
+    _build_rank("rerank", 3, "`rerank(rank, $v.property, text)`", "T21", min_args=3),
     Function(
         name="snippet",
         family=FunctionFamily.PASSAGE,
@@ -265,7 +285,7 @@ def _suggest_functions(word: str, context: CallContext) -> str:
     families = (family for family in FunctionFamily if family not in (FunctionFamily.SCALAR, FunctionFamily.WALK))
     allowed = join_words(list_functions(families, context))
     return (
-        _FOREIGN_HELP.get(word)
+        _FOREIGN_HELP.get(word.lower())
         or suggest_closest(word, FUNCTIONS)
         or f"beside the scalar functions, those {context.value} are {allowed}"
     )

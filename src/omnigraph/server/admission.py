@@ -4,13 +4,14 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TypeVar
 
 from omnigraph.commit.commit_queue import MAX_GROUP, call_when_queued
 from omnigraph.config.server import ServerLimits
 from omnigraph.server.http_errors import RequestLimitError, ServerUnavailableError
+from omnigraph.server.thread_pool import ThreadPool
 
 T = TypeVar("T")
 
@@ -18,6 +19,8 @@ T = TypeVar("T")
 MAX_MUTATIONS = MAX_GROUP
 # The share of the threads that one actor may use: the remaining quarter stays free for other actors.
 _MAX_ACTOR_SHARE = 0.75
+# Threads that all work longer than this without one call ending are taken for stuck; most calls take milliseconds.
+_STUCK_SECONDS = 5.0
 
 
 class Admission:
@@ -25,7 +28,7 @@ class Admission:
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
-        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="request")
+        self._pool = ThreadPool(limits.threads, "request")
         self._share = max(1, int(limits.threads * _MAX_ACTOR_SHARE))
         self._requests: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
@@ -34,9 +37,12 @@ class Admission:
         self._write_slots = asyncio.Semaphore(max(1, limits.threads // 2))
         # Mutations have threads of their own, in which they wait to be published together. No more are evaluated at a
         # time than there are slots for writes.
-        self._mutation_pool = ThreadPoolExecutor(MAX_MUTATIONS, thread_name_prefix="mutation")
+        self._mutation_pool = ThreadPool(MAX_MUTATIONS, "mutation")
         self._evaluation_slots = threading.Semaphore(max(1, limits.threads // 2))
         self._pending = 0
+        # Calls that have a thread, and the time by the loop's clock at which one last ended or found a free thread.
+        self._running = 0
+        self._progressed_at = 0.0
 
     @property
     def in_flight(self) -> int:
@@ -47,6 +53,19 @@ class Admission:
     def working(self) -> int:
         """The number of calls that run in a thread or wait for one."""
         return self._pending
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether a further call would be refused, or wait for threads of which none has ended a call for a while."""
+        is_stuck = self._running >= self._limits.threads
+        if is_stuck:
+            is_stuck = asyncio.get_running_loop().time() - self._progressed_at > _STUCK_SECONDS
+        return self._is_full or is_stuck
+
+    @property
+    def _is_full(self) -> bool:
+        # One bound for all actors: `threads` calls run, `waiting` more may queue.
+        return self._pending >= self._limits.threads + self._limits.waiting
 
     @contextmanager
     def admit_request(self, actor: str) -> Iterator[None]:
@@ -86,7 +105,7 @@ class Admission:
             ServerUnavailableError: The queue is full.
         """
         with self._count_pending():
-            return await asyncio.get_running_loop().run_in_executor(self._mutation_pool, self._run_in_slot, work)
+            return await self._mutation_pool.run(partial(self._run_in_slot, work))
 
     def _run_in_slot(self, work: Callable[[], T]) -> T:
         self._evaluation_slots.acquire()
@@ -109,12 +128,19 @@ class Admission:
             if share is None:
                 share = self._shares[actor] = asyncio.Semaphore(self._share)
             async with share:
-                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+                loop = asyncio.get_running_loop()
+                if self._running < self._limits.threads:
+                    self._progressed_at = loop.time()
+                self._running += 1
+                try:
+                    return await self._pool.run(work)
+                finally:
+                    self._running -= 1
+                    self._progressed_at = loop.time()
 
     @contextmanager
     def _count_pending(self) -> Iterator[None]:
-        # One bound for all actors: `threads` calls run, `waiting` more may queue.
-        if self._pending >= self._limits.threads + self._limits.waiting:
+        if self._is_full:
             raise ServerUnavailableError.server_busy()
         self._pending += 1
         try:
@@ -124,8 +150,8 @@ class Admission:
 
     def close(self) -> None:
         """Wait until all running work has ended, and close the pools."""
-        self._pool.shutdown(wait=True)
-        self._mutation_pool.shutdown(wait=True)
+        self._pool.close()
+        self._mutation_pool.close()
 
 
 @contextmanager

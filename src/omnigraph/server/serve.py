@@ -1,5 +1,6 @@
 """Start a server after checking its settings, and drain running requests before it stops."""
 
+import asyncio
 import os
 import resource
 import signal
@@ -7,6 +8,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -22,6 +24,7 @@ from omnigraph.server.http.connections import ConnectionLimit, build_protocol
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.service import Service
+from omnigraph.server.tls import TlsCertificate
 
 _MAX_HEADER_BYTES = 64 * 1024
 _KEEP_ALIVE_SECONDS = 30
@@ -32,6 +35,7 @@ _CLOSE_SECONDS = 8
 # The time that cancelled work has to end after the second signal; an operation checks for cancellation within 0.1 s.
 _CANCEL_SECONDS = 1
 _MAX_CONNECTIONS = 4_096
+_HANDSHAKE_SECONDS = 10.0
 # File descriptors that connections leave to the tables, indexes and logs of the graphs.
 _RESERVED_FILES = 256
 
@@ -58,17 +62,18 @@ def serve(
     check_authentication(settings, unauthenticated)
     machine = runtime or load_runtime()
     start_logging(machine.clock)
+    certificate = None if settings.tls is None else TlsCertificate(settings.tls, machine.clock)
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
     # Only now: a server that listens has its graphs open, or knows that they can't be.
     listener = _open_listener(settings)
     fields: dict[str, object] = {
-        "address": _format_address(settings.host, listener.getsockname()[1]),
+        "address": _format_address(settings, listener.getsockname()[1]),
         "graphs": [graph.id for graph in settings.graphs],
         "tokens": None if service.tokens is None else len(service.tokens),
         "policies": settings.policies is not None,
     }
     log.info("serving", extra={FIELDS: fields})
-    DrainingServer(service).run(sockets=[listener])
+    DrainingServer(service, certificate).run(sockets=[listener])
     log.info("stopped", extra={FIELDS: {}})
 
 
@@ -87,12 +92,14 @@ def check_server(
     """
     settings = load_server_config(graphs, config, bind)
     check_authentication(settings, unauthenticated)
+    machine = runtime or load_runtime()
     if settings.tokens_file is not None:
         read_tokens(settings.tokens_file)
+    if settings.tls is not None:
+        TlsCertificate(settings.tls, machine.clock)
     # Opening a graph for writing may recover interrupted operations, which is a write.
     read_only_graphs = tuple(replace(graph, is_read_only=True) for graph in settings.graphs)
     read_only_settings = replace(settings, graphs=read_only_graphs)
-    machine = runtime or load_runtime()
     GraphRegistry(read_only_settings, machine, is_open_to_all=bool(unauthenticated)).open_all(is_strict=True)
     return settings
 
@@ -103,7 +110,7 @@ def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
     Raises:
         SettingsError: It has neither, both, or too few confirmations for its address.
     """
-    address = _format_address(config.host, config.port)
+    address = _format_address(config, config.port)
     if unauthenticated and config.has_tokens:
         raise SettingsError.open_server(
             address, "--unauthenticated allows access without a token, but there are tokens: remove one of the two"
@@ -126,7 +133,7 @@ class DrainingServer(uvicorn.Server):
     write that is abandoned is published or not, as after a crash; the next process recovers from it.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, certificate: TlsCertificate | None = None) -> None:
         connections = ConnectionLimit(raise_connection_limit())
         super().__init__(
             uvicorn.Config(
@@ -142,11 +149,23 @@ class DrainingServer(uvicorn.Server):
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
                 h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+                ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
             )
         )
+        self._certificate = certificate
         self._service = service
         self._deadline = 0.0
         self._signals = 0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        if self._certificate is not None:
+            # Uvicorn passes no limit, and the minute of asyncio is long: a connection that never ends its handshake
+            # is not counted among the connections yet.
+            loop = asyncio.get_running_loop()
+            create_server = partial(loop.create_server, ssl_handshake_timeout=_HANDSHAKE_SECONDS)
+            loop.create_server = create_server  # type: ignore[method-assign]  # of this loop only
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the interface of a signal handler
         """Handle a signal: the first begins to drain, the second cancels what runs, the third ends the process."""
@@ -165,6 +184,8 @@ class DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether the server should stop, which it should once it is drained or out of time."""
+        if self._certificate is not None:
+            self._certificate.reload_if_changed()
         if self._service.is_draining and not self.should_exit:
             is_late = self._service.runtime.clock.monotonic() > self._deadline
             if is_late or self._service.admission.in_flight == 0:
@@ -214,10 +235,12 @@ def _open_listener(config: ServerConfig) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ServerUnavailableError.address_unavailable(
-            _format_address(config.host, config.port), error.strerror or str(error)
+            _format_address(config, config.port), error.strerror or str(error)
         ) from error
     return listener
 
 
-def _format_address(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _format_address(config: ServerConfig, port: int) -> str:
+    scheme = "http" if config.tls is None else "https"
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    return f"{scheme}://{host}:{port}"

@@ -100,6 +100,22 @@ class SparkUsageError(OmnigraphError):
         )
 
     @variant
+    def old_spark(self, version: str, needed: str) -> str:
+        """Report that the active session is of a version of Spark that lacks what this package needs."""
+        return (
+            f"the active session runs Spark {version}, and omnigraph needs {needed} or newer; stop it, and start one"
+            " with the pyspark that omnigraph is installed with"
+        )
+
+    @variant
+    def sql_write(self, type: str) -> str:
+        """Report that a SQL statement writes to a type, which is only read by SQL."""
+        return (
+            f"SQL only reads `{type}`; write its rows with `graph.spark.load(…)`, or with"
+            ' `df.write.format("omnigraph")`'
+        )
+
+    @variant
     def no_checkpoints(self, master: str) -> str:
         """Report that a search over several edges has no directory for its checkpoints."""
         return (

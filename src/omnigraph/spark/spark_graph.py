@@ -135,7 +135,7 @@ class SparkGraph:
             plan=session.plans.get_or_plan(bound, snapshot, context),
             # A budget belongs to this process: executors have limits of their own.
             inputs=replace(context.inputs, budget=None),
-            view=context.view,
+            context=context,
             plan_scan=lambda type_name: plan_scan(session, snapshot, find_type(context.catalog, type_name)),
         )
         return run_query(lambda: self.spark, job)

@@ -33,7 +33,7 @@ from omnigraph.storage.index_staging import (
 )
 from omnigraph.storage.io_counters import attribute_requests
 from omnigraph.storage.lance_table import LanceTable, verify
-from omnigraph.storage.layout import format_detached_name
+from omnigraph.storage.layout import format_deletion_name, format_detached_name
 from omnigraph.storage.protobuf import iter_integers
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage
 from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
@@ -283,7 +283,12 @@ def _iter_without_rows(
         with attribute_requests(store.runtime.telemetry, "table"), errors:
             remaining: FragmentMetadata | None = target.delete_rows(offsets.tolist())
         if remaining is not None:
-            yield stamp_deletions(store, staged.path, remaining.to_json())
+            described = stamp_deletions(store, staged.path, remaining.to_json())
+            if table.handles.keys is not None:
+                name = format_deletion_name(described).removeprefix("_deletions/")
+                whole = Fragment(fragment["id"], rows, 0, tuple(file["path"] for file in fragment["files"]), None, 0)
+                table.handles.keys.note_deleted(table, whole, name, offsets)
+            yield described
 
 
 # --- segments -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import DERIVED
 from omnigraph.storage.object_store import ObjectMissingError
 from omnigraph.telemetry import log
 
@@ -43,6 +44,22 @@ class DerivedCache:
         except (OSError, ValueError, OmnigraphError) as error:
             log.debug("could not read %s, deriving it again: %s", key, error)
             return None
+
+    def read_range(self, key: str, start: int, size: int) -> bytes | None:
+        """Return at most `size` bytes of an object from `start` on, or None if there is none."""
+        try:
+            return self._store.objects.get_range(key, start, size)
+        except (OSError, ValueError, OmnigraphError) as error:
+            log.debug("could not read %s, deriving it again: %s", key, error)
+            return None
+
+    def list_keys(self, prefix: str) -> list[str]:
+        """Return the keys with this prefix, by one listing of all derived objects, which are few."""
+        try:
+            return [info.key for info in self._store.objects.list_under(DERIVED) if info.key.startswith(prefix)]
+        except OmnigraphError as error:
+            log.debug("could not list %s*: %s", prefix, error)
+            return []
 
     def write(self, key: str, parts: Sequence[memoryview | bytes]) -> bool:
         """Replace the content of an object atomically, and return whether that succeeded."""

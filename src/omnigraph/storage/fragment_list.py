@@ -1,12 +1,13 @@
 """List the fragments of a table version, reusing what is known of the version before it."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
 from lance.fragment import DataFile
+
+from omnigraph.storage.layout import format_deletion_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +27,51 @@ class Fragment:
     """The size of its data files, 0 if unknown."""
 
 
-_GET_NUMBER = attrgetter("number")
+# A fragment in the JSON form of Lance.
+FragmentJson = Mapping[str, Any]
+_DELETIONS = "_deletions/"
 
 
-def list_fragments(
-    dataset: lance.LanceDataset, base: Sequence[Fragment] = (), changed: Collection[int] = ()
+def list_fragments(dataset: lance.LanceDataset) -> tuple[Fragment, ...]:
+    """Return the fragments of a version, in order."""
+    return tuple(_describe(fragment.metadata) for fragment in dataset.get_fragments())
+
+
+def list_written_fragments(
+    base: tuple[Fragment, ...],
+    written: Sequence[FragmentJson],
+    updated: Sequence[FragmentJson],
+    removed: Collection[int],
+    first_number: int,
 ) -> tuple[Fragment, ...]:
-    """Return the fragments of a version, in order, of which those of `base` are not read again unless `changed`.
+    """Return the fragments of a version that a write of rows makes of another one, without reading them.
 
     Reading a fragment takes 6 µs, so a commit that lists all of them again pays for all commits before it.
     """
-    numbers = list(dataset.fragment_ids())
-    # An append leaves all fragments where they were: no loop over them.
-    if not changed and numbers[: len(base)] == list(map(_GET_NUMBER, base)):
-        return (*base, *(_read_fragment(dataset, number) for number in numbers[len(base) :]))
-    known = {fragment.number: fragment for fragment in base if fragment.number not in changed}
-    return tuple(known[number] if number in known else _read_fragment(dataset, number) for number in numbers)
+    if updated or removed:
+        files = {fragment["id"]: fragment["deletion_file"] for fragment in updated}
+        base = tuple(
+            _replace_deletions(fragment, files[fragment.number]) if fragment.number in files else fragment
+            for fragment in base
+            if fragment.number not in removed
+        )
+    new = (
+        Fragment(
+            number=number,
+            rows=fragment["physical_rows"],
+            deleted=0,
+            files=tuple(file["path"] for file in fragment["files"]),
+            deletions=None,
+            nbytes=sum(file["file_size_bytes"] or 0 for file in fragment["files"]),
+        )
+        for number, fragment in enumerate(written, first_number)
+    )
+    return (*base, *new)
 
 
-def _read_fragment(dataset: lance.LanceDataset, number: int) -> Fragment:
-    handle = dataset.get_fragment(number)
-    assert handle is not None  # noqa: S101 - the same version has just listed it
-    return _describe(handle.metadata)
+def _replace_deletions(fragment: Fragment, file: Mapping[str, Any]) -> Fragment:
+    name = format_deletion_name({"id": fragment.number, "deletion_file": file}).removeprefix(_DELETIONS)
+    return replace(fragment, deleted=file["num_deleted_rows"], deletions=name)
 
 
 def build_fragment_json(metadata: lance.FragmentMetadata) -> dict[str, Any]:

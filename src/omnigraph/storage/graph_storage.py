@@ -204,10 +204,10 @@ class CountingObjectStore:
             UPLOADS.wait([self._location.join(key).uri])
         return self._inner.get(key)
 
-    def get_start(self, key: str, size: int) -> bytes:
+    def get_range(self, key: str, start: int, size: int) -> bytes:
         """See ObjectStore."""
         self._telemetry.record("control", "get")
-        return self._inner.get_start(key, size)
+        return self._inner.get_range(key, start, size)
 
     def stat(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""

@@ -40,6 +40,13 @@ MAX_KEPT_ROWS = 64
 MAX_KEPT_BYTES = 16 * 1024
 # Twice as many as the tail of a table usually has: each write copies the list.
 MAX_KEPT_FILES = 128
+# A file up to these limits, such as a compaction leaves, is read whole for the first of its rows that is needed: 64
+# threads that updated different rows scanned it for each update, which took a third of their time. Reading the most
+# that the limits allow takes 2 ms, a scan for one row 1.3 ms.
+MAX_LOADED_ROWS = 4_096
+MAX_LOADED_BYTES = 256 * 1024
+# The limit of all rows that are kept of one table.
+MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_NOTED_DELETIONS = 4_096
 # The tables whose looked-up columns are cached from rows that this process writes.
 _MAX_TABLES = 1_024
@@ -229,6 +236,23 @@ class KeyCache:
             tail.others,
         )
 
+    def list_columns(self, path: str) -> list[str]:
+        """Return the names of the columns of a table that were looked up."""
+        return list(self._get_columns(path))
+
+    def read_keys(self, table: KeyedTable, column: pa.Field, covered: Collection[int]) -> None:
+        """Read the keys of files that are new to this process, as the next lookup would."""
+        tail = _EMPTY_TAIL.extend(tuple(table.list_fragments()), covered)
+        if tail.rows <= MAX_CACHED_ROWS:
+            self._load(table, column, tail)
+
+    def read_rows(self, table: KeyedTable, columns: Sequence[pa.Field], fragments: Collection[int]) -> None:
+        """Read the rows of small files whole, if rows of the table are kept at all."""
+        if self._cache.get(("rows", table.path)) is not None:
+            wanted = [(column, table.find_field_number(column.name)) for column in columns]
+            chosen = [fragment for fragment in table.list_fragments() if fragment.number in fragments]
+            self._load_rows(table, list(filter(_is_loadable, chosen)), wanted)
+
     def note_written(self, table: KeyedTable, files: Files, rows: pa.Table) -> None:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
         if rows.num_rows > MAX_FILE_ROWS:
@@ -245,14 +269,22 @@ class KeyCache:
             if known is not None:
                 self._add(key, known, [files], [rows.num_rows], _take_column(rows, name).cast(known.values.type))
 
-    def _put_rows(self, path: str, files: Files, columns: "_Columns") -> None:
-        """Keep the rows of a file, and those of the newest files before it: one entry for a table, of bounded size."""
+    def _put_rows(self, path: str, files: Files, columns: "_Columns") -> "_KeptRows":
+        """Keep columns of a file, and those of the newest files before it: one entry for a table, of bounded size.
+
+        Return what was kept before, with these columns.
+        """
         key = ("rows", path)
-        nbytes = sum(column.nbytes + _BYTES_PER_FILE for column in columns.values())
         with self._lock:
-            known = {**cast("_KeptRows", self._cache.get(key) or {}), files: (columns, nbytes)}
+            known = dict(cast("_KeptRows", self._cache.get(key) or {}))
+            columns = {**known.pop(files, ({}, 0))[0], **columns}
+            known[files] = columns, sum(column.nbytes + _BYTES_PER_FILE for column in columns.values())
             newest = dict(islice(known.items(), max(0, len(known) - MAX_KEPT_FILES), None))
-            self._cache.put(key, newest, sum(size for _, size in newest.values()))
+            nbytes = sum(size for _, size in newest.values())
+            while nbytes > MAX_TABLE_BYTES:
+                nbytes -= newest.pop(next(iter(newest)))[1]
+            self._cache.put(key, newest, nbytes)
+        return known
 
     def get_deleted(self, path: str, fragment: Fragment) -> Positions | None:
         """Return the offsets of the deleted rows of a fragment with a deletion file, if they are known."""
@@ -277,27 +309,55 @@ class KeyCache:
         kept = dict(islice(known.items(), max(0, len(known) - MAX_STALE_FILES), None))
         self._cache.put(key, kept, sum(offsets.nbytes + _BYTES_PER_FILE for offsets in kept.values()))
 
-    def take_written(
-        self, table: KeyedTable, addresses: Addresses, columns: Sequence[pa.Field]
+    def take_rows(
+        self, table: KeyedTable, addresses: Addresses, columns: Sequence[pa.Field], *, may_load: bool
     ) -> tuple[dict[str, pa.Array], Addresses, Addresses]:
-        """Return the columns of the rows whose files this process has written, their addresses, and those of others."""
+        """Return the columns of rows in files whose rows are kept, the addresses of these, and those of other rows.
+
+        Small files are read whole if they `may_load`: not if a column is a blob, of which a scan returns descriptions.
+        """
         wanted = [(column, table.find_field_number(column.name)) for column in columns]
-        files = {fragment.number: fragment.files for fragment in table.list_fragments()}
+        fragments = addresses >> np.uint64(32)
+        numbers = np.unique(fragments).tolist()
+        by_number = {fragment.number: fragment for fragment in table.list_fragments()}
         known = cast("_KeptRows", self._cache.get(("rows", table.path)) or {})
+        if may_load:
+            hit = [by_number[number] for number in numbers if not _has_columns(known, by_number[number].files, wanted)]
+            known = self._load_rows(table, [fragment for fragment in hit if _is_loadable(fragment)], wanted) or known
         parts: dict[str, list[pa.Array]] = {}
         taken = unread = np.empty(0, np.uint64)
-        fragments = addresses >> np.uint64(32)
-        for fragment in np.unique(fragments).tolist():
-            part = addresses[fragments == fragment]
-            kept, _ = known.get(files[fragment], ({}, 0))
-            if any(number not in kept or kept[number].type != column.type for column, number in wanted):
+        for number in numbers:
+            part = addresses[fragments == number]
+            files = by_number[number].files
+            if not _has_columns(known, files, wanted):
                 unread = np.concatenate([unread, part])
                 continue
+            kept, _ = known[files]
             offsets = pa.array(part & np.uint64(0xFFFFFFFF))
-            for column, number in wanted:
-                parts.setdefault(column.name, []).append(kept[number].take(offsets))
+            for column, field_number in wanted:
+                parts.setdefault(column.name, []).append(kept[field_number].take(offsets))
             taken = np.concatenate([taken, part])
         return {name: pa.concat_arrays(arrays) for name, arrays in parts.items()}, taken, unread
+
+    def _load_rows(
+        self, table: KeyedTable, fragments: Sequence[Fragment], wanted: Sequence[tuple[pa.Field, int]]
+    ) -> "_KeptRows | None":
+        """Read columns of small files and keep them; return all rows that are kept, None if nothing was read."""
+        if not fragments:
+            return None
+        names = [column.name for column, _ in wanted]
+        batches = list(table.iter_written_rows(names, [fragment.number for fragment in fragments]))
+        if sum(batch.num_rows for batch in batches) != sum(fragment.rows for fragment in fragments):
+            return None  # a read of the table itself reports what is wrong with it
+        rows = pa.Table.from_batches(batches)
+        start = 0
+        known: _KeptRows | None = None
+        for fragment in fragments:
+            part = rows.slice(start, fragment.rows)
+            columns = {number: _take_column(part, column.name) for column, number in wanted}
+            known = {**(known or {}), **self._put_rows(table.path, fragment.files, columns)}
+            start += fragment.rows
+        return known
 
     def _add(
         self, key: tuple[object, ...], known: _FileKeys, files: Sequence[Files], counts: Sequence[int], values: pa.Array
@@ -388,6 +448,17 @@ class KeyCache:
     def _get_columns(self, path: str) -> dict[str, tuple[object, ...]]:
         """Return the columns of a table that were looked up, with the key of each in the cache."""
         return self._columns.get(path) or {}
+
+
+def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Field, int]]) -> bool:
+    """Return whether columns of a file are kept, given with Lance's number of each."""
+    kept, _ = known.get(files, ({}, 0))
+    return all(number in kept and kept[number].type == column.type for column, number in wanted)
+
+
+def _is_loadable(fragment: Fragment) -> bool:
+    """Return whether a file is so small that it is read whole for a few of its rows."""
+    return fragment.rows <= MAX_LOADED_ROWS and 0 < fragment.nbytes <= MAX_LOADED_BYTES
 
 
 def _take_column(rows: pa.Table, name: str) -> pa.Array:

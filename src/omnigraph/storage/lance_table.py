@@ -108,6 +108,9 @@ class LanceTable:
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of matching rows; without a filter this needs no request."""
+        fragments = None if where is not None else self.handles.get_fragments(self.path, self.version)
+        if fragments is not None:
+            return sum(fragment.rows - fragment.deleted for fragment in fragments)
         dataset = self.handles.open(self.path, self.version)
         with self.guard_read(where, reads_files=where is not None):
             return int(dataset.count_rows(filter=where))
@@ -514,7 +517,9 @@ def _find_few(
     else:
         known.clear()
         if ROW_NUMBER not in columns:
-            known, taken, unread = cache.take_written(table, unread, [schema.field(name) for name in columns])
+            fields = [schema.field(name) for name in columns]
+            may_load = not any(map(is_blob, fields))
+            known, taken, unread = cache.take_rows(table, unread, fields, may_load=may_load)
             known[ADDRESS] = pa.array(taken)
     # Other values are read, but only from the fragments that have a row.
     fragments = [*cached.uncached, *np.unique(unread >> np.uint64(32)).tolist()]
@@ -533,6 +538,22 @@ def _find_few(
     rows = pa.concat_tables(parts)
     _check_watch(table, rows.nbytes)
     return rows
+
+
+def read_ahead(table: LanceTable, fragments: Collection[int]) -> None:
+    """Read what lookups will need of new fragments, before the version is published.
+
+    After a compaction each writer would read them: 64 threads that update rows, and the one that publishes for all of
+    them, stood still for up to six seconds on an object store.
+    """
+    cache = table.handles.keys
+    if cache is None:
+        return
+    schema = table.schema
+    for name in cache.list_columns(table.path):
+        if name in schema.names:
+            cache.read_keys(table, schema.field(name), _find_covered_fragments(table, name))
+    cache.read_rows(table, [field for field in schema if not is_blob(field)], fragments)
 
 
 def _select_fields(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
@@ -568,8 +589,8 @@ def _decode_deletion_file(table: LanceTable, metadata: lance.FragmentMetadata) -
 
 def count_small_fragments(handles: TableCache, path: str, version: int, rows: int) -> int:
     """Return the number of fragments of a version with fewer rows than given; needs no request."""
-    fragments = handles.open(path, version).get_fragments()
-    return sum(fragment.physical_rows < rows for fragment in fragments)
+    # Not Lance's own list, which takes 8 µs for each fragment: with 300 of them, a fifth of the time of a group.
+    return sum(fragment.rows < rows for fragment in handles.list_fragments(path, version))
 
 
 def check_blobs_at(table: LanceTable, column: str, addresses: Sequence[int]) -> None:

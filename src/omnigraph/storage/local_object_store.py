@@ -67,12 +67,12 @@ class LocalObjectStore:
             except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissingError(key) from None
 
-    def get_start(self, key: str, size: int) -> bytes:
+    def get_range(self, key: str, start: int, size: int) -> bytes:
         """See ObjectStore."""
         with _translate_errors(f"read `{key}`"):
             try:
                 with self._open_parent(key, follow=self._follow) as (directory, name):
-                    return _read_bytes(directory, name, key, size)[0]
+                    return _read_bytes(directory, name, key, size, start)[0]
             except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissingError(key) from None
 
@@ -296,8 +296,8 @@ def _read(directory: int, name: str, key: str) -> StoredObject:
     return StoredObject(data, _compute_etag(data), ObjectInfo(key, len(data), modified))
 
 
-def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[bytes, datetime]:
-    """Return the content of a regular file, or its first `size` bytes, and its modification time.
+def _read_bytes(directory: int, name: str, key: str, size: int = -1, start: int = 0) -> tuple[bytes, datetime]:
+    """Return the content of a regular file, or `size` bytes from `start` on, and its modification time.
 
     Raises:
         ForeignFileError: It is not a regular file. A pipe is rejected without waiting for its writer.
@@ -316,6 +316,8 @@ def _read_bytes(directory: int, name: str, key: str, size: int = -1) -> tuple[by
         if not stat.S_ISREG(status.st_mode):
             raise ForeignFileError(key, _FOREIGN_KINDS.get(stat.S_IFMT(status.st_mode), "not a regular file"))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
+            if start:
+                file.seek(start)
             data = file.read(size)
     finally:
         os.close(descriptor)

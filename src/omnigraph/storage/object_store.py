@@ -135,8 +135,8 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def get_start(self, key: str, size: int) -> bytes:
-        """Return at most the first `size` bytes of an object that is not empty.
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        """Return at most `size` bytes of an object from `start` on, which lies inside of it.
 
         Raises:
             ObjectMissingError: No object has this key.
@@ -206,9 +206,9 @@ class MemoryObjectStore:
                 raise ObjectMissingError(key)
             return self._objects[key]
 
-    def get_start(self, key: str, size: int) -> bytes:
+    def get_range(self, key: str, start: int, size: int) -> bytes:
         """See ObjectStore."""
-        return self.get(key).data[:size]
+        return self.get(key).data[start : start + size]
 
     def stat(self, key: str) -> ObjectInfo | None:
         """See ObjectStore."""

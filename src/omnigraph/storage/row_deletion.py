@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import lance
 import numpy as np
 
 from omnigraph.ids import draw_bytes
@@ -35,7 +34,6 @@ def delete_rows(table: LanceTable, addresses: Addresses) -> tuple[tuple[str, ...
     verify(table)
     numbers, starts = np.unique(addresses >> np.uint64(32), return_index=True)
     offsets = np.split((addresses & np.uint64(0xFFFFFFFF)).astype(np.int64), starts[1:])
-    dataset = table.handles.open(table.path, table.version)
     fragments = {fragment.number: fragment for fragment in table.list_fragments()}
     updated: list[str] = []
     removed: list[int] = []
@@ -45,9 +43,7 @@ def delete_rows(table: LanceTable, addresses: Addresses) -> tuple[tuple[str, ...
             for number, local in zip(numbers.tolist(), offsets, strict=True):
                 if table.watch is not None:
                     table.watch.check()
-                fragment = dataset.get_fragment(number)
-                assert fragment is not None  # noqa: S101 - the address came from this very version
-                described = _delete_from(table, fragments[number], fragment, local)
+                described = _delete_from(table, fragments[number], local)
                 if described is None:
                     removed.append(number)
                     continue
@@ -73,15 +69,15 @@ def remove_files(table: LanceTable, files: Iterable[str]) -> None:
             table.handles.store.objects.delete(file)
 
 
-def _delete_from(
-    table: LanceTable, fragment: Fragment, handle: lance.LanceFragment, offsets: Positions
-) -> FragmentJson | None:
+def _delete_from(table: LanceTable, fragment: Fragment, offsets: Positions) -> FragmentJson | None:
     """Write the deletion file of a fragment without some more rows; None if no row is left."""
     before = _find_deleted(table, fragment)
     # Above the limit Lance writes a bitmap. It knows what it has read of a fragment, so that is left to Lance too.
     if before is None or len(before) + len(offsets) > MAX_ARRAY_OFFSETS:
         table.handles.store.wait_for_uploads(table.path)
-        metadata: lance.FragmentMetadata | None = handle.delete_rows(offsets.tolist())
+        handle = table.handles.open(table.path, table.version).get_fragment(fragment.number)
+        assert handle is not None  # noqa: S101 - the address came from this very version
+        metadata = handle.delete_rows(offsets.tolist())
         return None if metadata is None else stamp_deletions(table.handles.store, table.path, metadata.to_json())
     deleted = np.union1d(before, offsets)
     if len(deleted) == fragment.rows:
@@ -95,7 +91,8 @@ def _delete_from(
         "num_deleted_rows": len(deleted),
         "base_id": None,
     }
-    described: FragmentJson = {**handle.metadata.to_json(), "deletion_file": file}
+    # All that a version needs to know; a handle, which knows the rest, may not have been opened.
+    described: FragmentJson = {"id": fragment.number, "deletion_file": file}
     key = f"{table.path}/{format_deletion_name(described)}"
     store.write_file(key, data)
     store.verifier.trust([key])

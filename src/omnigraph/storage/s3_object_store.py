@@ -132,10 +132,10 @@ class S3ObjectStore:
             meta, data = result.meta, bytes(result.bytes())
         return StoredObject(data, str(meta["e_tag"]), ObjectInfo(key, len(data), meta["last_modified"]))
 
-    def get_start(self, key: str, size: int) -> bytes:
+    def get_range(self, key: str, start: int, size: int) -> bytes:
         """See ObjectStore."""
         with _translate_errors("read", key):
-            return bytes(obstore.get(self._store, key, options={"range": (0, size)}).bytes())
+            return bytes(obstore.get(self._store, key, options={"range": (start, start + size)}).bytes())
 
     def get_up_to(self, key: str, limit: int) -> bytes | None:
         """Return the content of an object, or None, without reading it, if it has more than `limit` bytes."""

@@ -15,6 +15,7 @@ from omnigraph.ids import draw_bytes
 from omnigraph.storage.checksums import format_checksum
 from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
+from omnigraph.storage.fragment_list import FragmentJson, list_written_fragments
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import index_from_json
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
@@ -51,13 +52,13 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     """
     if staged.base != base and staged.change is not WriteKind.APPEND:
         raise BugError.stale_base(staged.path, staged.base, base)
+    if staged.change in _ROW_WRITES:
+        return _apply_rows(handles, staged, base)
     dataset = handles.open(staged.path, base)
     if staged.change is WriteKind.SCHEMA and staged.preview:
         return _commit(handles, staged.path, handles.open(staged.path, staged.preview), _build_purge_operation(staged))
     if staged.change is WriteKind.SCHEMA:
         return _commit_columns(handles, staged, dataset)
-    if staged.change in _ROW_WRITES:
-        return _apply_rows(handles, staged, dataset)
     if staged.change is not WriteKind.REWRITE:
         return _commit(handles, staged.path, dataset, _build_operation(staged, dataset))
     # The preview can be used only if the write was not rebased since.
@@ -72,31 +73,34 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     return indexed
 
 
-def _apply_rows(handles: TableCache, staged: StagedWrite, dataset: LanceDataset) -> int:
+def _apply_rows(handles: TableCache, staged: StagedWrite, base: int) -> int:
     """Create a version that differs from its base in the rows of a write; return its number."""
-    store, path, base = handles.store, staged.path, int(dataset.version)
+    store, path = handles.store, staged.path
+    written = [json.loads(text) for text in staged.written]
     updated = [json.loads(text) for text in staged.updated]
     try:
-        content = handles.read_content(path, base).apply(
-            int.from_bytes(draw_bytes(8)), map(json.loads, staged.written), updated, staged.removed
-        )
+        before = handles.read_content(path, base)
+        content = before.apply(int.from_bytes(draw_bytes(8)), written, updated, staged.removed)
     except TooManyFragmentsError as error:
         raise FragmentNumbersExhaustedError(path) from error
     except UnknownFormatError as error:
         telemetry_log.info("Lance creates a version of %s: %s", path, error)
-        version = _commit(handles, path, dataset, _build_operation(staged, dataset))
-    else:
-        manifest = content.encode_manifest(store.runtime.clock.now())
-        data = content.encode_file(manifest)
-        version = content.number
-        store.write_file(f"{path}/{format_detached_name(version)}", data)
-        store.runtime.faults.reach("version.written")
-        if store.location.is_local:
-            store.verifier.expect(path, version, format_checksum(data), staged.rows_after)
-        adopt_version(handles, path, handles.build_handle(path, version, manifest), base)
-        handles.put_content(path, content)
-        handles.keep_facts(path, base, version)
-    handles.list_successor(path, base, version, [fragment["id"] for fragment in updated])
+        dataset = handles.open(path, base)
+        return _commit(handles, path, dataset, _build_operation(staged, dataset))
+    manifest = content.encode_manifest(store.runtime.clock.now())
+    data = content.encode_file(manifest)
+    version = content.number
+    store.write_file(f"{path}/{format_detached_name(version)}", data)
+    store.runtime.faults.reach("version.written")
+    if store.location.is_local:
+        store.verifier.expect(path, version, format_checksum(data), staged.rows_after)
+    fragments = handles.get_fragments(path, base)
+    if fragments is not None:
+        fragments = list_written_fragments(fragments, written, updated, staged.removed, before.highest + 1)
+    handles.put_created(path, version, manifest, fragments)
+    _inherit_level(handles, path, version, base)
+    handles.put_content(path, content)
+    handles.keep_facts(path, base, version)
     return version
 
 
@@ -164,8 +168,12 @@ def create_version(
 def adopt_version(handles: TableCache, path: str, created: LanceDataset, base: int) -> None:
     """Cache the handle of a version that was made of `base`."""
     handles.put(path, created)
-    # Its files are those of a verified version, and some that this process has just written.
-    handles.mark_verified(path, int(created.version), handles.get_verified_level(path, base))
+    _inherit_level(handles, path, int(created.version), base)
+
+
+def _inherit_level(handles: TableCache, path: str, version: int, base: int) -> None:
+    """Record that a version is as verified as its base: its other files were just written by this process."""
+    handles.mark_verified(path, version, handles.get_verified_level(path, base))
 
 
 def list_detached_files(path: str, versions: Iterable[int]) -> tuple[str, ...]:
@@ -181,12 +189,21 @@ def _build_operation(staged: StagedWrite, dataset: LanceDataset) -> LanceOperati
         return LanceOperation.Overwrite(dataset.lance_schema, written)
     if staged.change is WriteKind.INDEX:
         return _build_index_operation(staged)
-    updated = [FragmentMetadata.from_json(text) for text in staged.updated]
+    updated = [_complete_fragment(dataset, json.loads(text)) for text in staged.updated]
     if staged.change is WriteKind.DELETE:
         return LanceOperation.Delete(updated, list(staged.removed), json.dumps({"ids": len(staged.keys)}))
     return LanceOperation.Update(
         removed_fragment_ids=list(staged.removed), updated_fragments=updated, new_fragments=written, fields_modified=[]
     )
+
+
+def _complete_fragment(dataset: LanceDataset, updated: FragmentJson) -> FragmentMetadata:
+    """Return a fragment with a new deletion file, of which a staged write may have only that and the number."""
+    if "files" not in updated:
+        fragment = dataset.get_fragment(updated["id"])
+        assert fragment is not None  # noqa: S101 - the write was staged on this very version
+        updated = {**fragment.metadata.to_json(), **updated}
+    return FragmentMetadata.from_json(json.dumps(updated))
 
 
 def _build_purge_operation(staged: StagedWrite) -> LanceOperation.Update:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.requirements import IdsAbsent, RowsUnchanged
-from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, TypeBatch
+from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode, OnDuplicate, TypeBatch
 from omnigraph.engine.bulk.load_errors import InputNames, RejectedRows, format_nth_of
 from omnigraph.engine.bulk.row_spool import FILE, LINE, build_left_out_name
 from omnigraph.engine.constraints.violations import quote_value
@@ -20,7 +20,10 @@ from omnigraph.storage.key_lookup import build_empty_existing, find_existing
 def check_ids(batch: LoadBatch, rows: TypeBatch, inputs: InputNames) -> None:
     """Reject duplicate ids, existing ids when appending, and incomplete new rows when merging."""
     later, first = rows.find_repeats([ID])
-    if len(later):
+    if len(later) and rows.on_duplicate is not OnDuplicate.ERROR:
+        rows.is_excluded[_choose_left_out(later, first, rows.on_duplicate)] = True
+        rows.duplicates = len(later)
+    elif len(later):
         batch.refuse(rows, _build_duplicate_rejection(rows, later, first, inputs))
     # Generated ids can't be in the table, so it is not searched for them, however large it is.
     if rows.spooled.generated_ids == rows.spooled.rows:
@@ -34,6 +37,16 @@ def check_ids(batch: LoadBatch, rows: TypeBatch, inputs: InputNames) -> None:
     elif rows.mode is LoadMode.MERGE:
         for rejection in find_incomplete(rows):
             batch.refuse(rows, rejection)
+
+
+def _choose_left_out(later: Positions, first: Positions, on_duplicate: OnDuplicate) -> Positions:
+    """Return the rows that are left out, given the rows with a repeated id and for each the first row of that id."""
+    if on_duplicate is OnDuplicate.FIRST:
+        return later
+    # Ordered by group and row, the last row of each group is the one before another group.
+    order = np.lexsort((later, first))
+    is_last = np.append(np.diff(first[order]) != 0, True)
+    return np.concatenate([np.unique(first), later[order][~is_last]])
 
 
 def require_ids(batch: LoadBatch, rows: TypeBatch) -> None:

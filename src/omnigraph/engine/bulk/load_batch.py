@@ -59,6 +59,17 @@ class LoadMode(Enum):
     """The rows of the load replace all rows of the table."""
 
 
+class OnDuplicate(Enum):
+    """How a load treats records with equal ids, in the order of its inputs and their rows."""
+
+    ERROR = "error"
+    """All but the first are rejected."""
+    FIRST = "first"
+    """The first one is loaded."""
+    LAST = "last"
+    """The last one is loaded: as it is, without values of the others."""
+
+
 class TypeBatch:
     """The rows of one type. Rows that a check rejects are excluded, and later checks ignore them."""
 
@@ -82,6 +93,9 @@ class TypeBatch:
         self.leaves_out = self.has_unreadable = False
         # Whether rows whose id does not exist yet are skipped.
         self.only_known = False
+        self.on_duplicate = OnDuplicate.ERROR
+        # The number of rows that were left out because another row of the load has their id.
+        self.duplicates = 0
         # The rows of this type outside the batch; None if the batch has all of them.
         self.rest = rest
         self._ids: pa.Array | None = None

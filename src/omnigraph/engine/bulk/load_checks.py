@@ -15,7 +15,7 @@ from omnigraph.engine.bulk.outdated import find_stale_embeddings
 from omnigraph.engine.bulk.rejected_records import encode_rows
 from omnigraph.engine.bulk.unique import check_unique
 from omnigraph.engine.constraints.values import BrokenValue, find_broken_values
-from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.record_error import FurtherProblem, RecordError
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.schema.values import format_value
 
@@ -36,16 +36,16 @@ def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectBy
     broken = find_broken_values(window.type, window.rows)
     if not broken:
         return window
-    # A row may break several rules, but is rejected and counted once, for the first of them.
-    first: dict[int, BrokenValue] = {}
+    # A row may break several rules, but is rejected and counted once, with all of them.
+    by_row: dict[int, list[BrokenValue]] = {}
     for value in broken:
-        first.setdefault(value.row, value)
-    rows = sorted(first)
+        by_row.setdefault(value.row, []).append(value)
+    rows = sorted(by_row)
     positions = pa.array(rows)
     left_out = {name: mask.take(positions) for name, mask in window.left_out.items()}
     texts = encode_rows(window.type, window.rows.take(positions), left_out)
     for row, text in zip(rows, texts, strict=True):
-        value = first[row]
+        value, *others = by_row[row]
         error = RecordError(
             name,
             window.lines[row].as_py(),
@@ -54,6 +54,10 @@ def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectBy
             format_value(value.value, is_typed=True),
             value.message,
             unit,
+        )
+        error.with_more(
+            FurtherProblem(other.rule, other.property, format_value(other.value, is_typed=True), other.message)
+            for other in others
         )
         reject(error, text, value.rule)
     is_valid = np.ones(window.rows.num_rows, np.bool_)

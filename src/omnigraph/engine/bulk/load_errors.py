@@ -31,14 +31,39 @@ class Problem(JsonStruct, frozen=True, kw_only=True):
         return self.message if self.file is None else f"{self.file}, {self.unit} {self.line}: {self.message}"
 
 
+class ProblemGroup(JsonStruct, frozen=True, kw_only=True):
+    """The number of problems of one rule, type and property."""
+
+    json_keys = "rule type property count"
+
+    rule: str
+    type: str | None
+    property: str | None
+    count: int
+
+    def __str__(self) -> str:
+        subject = ".".join(part for part in (self.type, self.property) if part)
+        return f"{self.count:,} × {self.rule}" + (f" {subject}" if subject else "")
+
+
 class LoadError(OmnigraphError):
-    """Records of a load were rejected, so nothing was written. `problems` are the first of `total`."""
+    """Records of a load were rejected, so nothing was written.
+
+    `groups` count all `total` problems, `problems` are examples of each group. A record may have several.
+    """
 
     kind = Kind.INVALID
     code = "load_refused"
 
-    def __init__(self, problems: Sequence[Problem], total: int, quarantine: str | None = None) -> None:
-        super().__init__(tuple(problems), total, quarantine)
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        total: int,
+        quarantine: str | None = None,
+        groups: Sequence[ProblemGroup] = (),
+    ) -> None:
+        super().__init__(tuple(problems), total, quarantine, tuple(groups))
+        self.groups = tuple(groups)
         self.problems = tuple(problems)
         self.total = total
         self.quarantine = quarantine
@@ -46,12 +71,18 @@ class LoadError(OmnigraphError):
     def facts(self) -> dict[str, object]:
         """Return each problem as a mapping, so that programs need not parse messages."""
         problems = [problem.to_json() for problem in self.problems]
-        return {"problems": problems, "total": self.total, "quarantine": self.quarantine}
+        groups = [group.to_json() for group in self.groups]
+        return {"groups": groups, "problems": problems, "total": self.total, "quarantine": self.quarantine}
 
     def __str__(self) -> str:
-        lines = [str(problem) for problem in self.problems]
-        if self.total > len(lines):
-            lines.append(f"and {self.total - len(lines)} more")
+        examples = [str(problem) for problem in self.problems]
+        # Where all problems are shown, a group that repeats none needs no count of its own.
+        is_plain = len(self.groups) <= 1 or all(group.count == 1 for group in self.groups)
+        is_short = is_plain and self.total <= len(examples)
+        lines = [] if is_short else [str(group) for group in self.groups]
+        lines += examples
+        if self.total > len(examples):
+            lines.append(f"and {self.total - len(examples)} more")
         noun = "problem" if self.total == 1 else "problems"
         hint = "" if self.quarantine is None else f"; the bad records and their reasons are in {self.quarantine}"
         lines.append(f"{self.total} {noun}: nothing was loaded{hint}")
@@ -121,20 +152,22 @@ class Rejections:
         """The number of rejected records."""
         return sum(len(rejection.rows) for _, rejection in self.rows)
 
-    def list_first(self, inputs: InputNames, limit: int = MAX_REPORTED_PROBLEMS) -> list[Problem]:
-        """Return the first problems by file and line, and after them those of the load as a whole."""
-        candidates: list[tuple[int, int, int, int]] = []
-        for number, (spooled, rejection) in enumerate(self.rows):
+    def iter_first(
+        self, inputs: InputNames, limit: int = MAX_REPORTED_PROBLEMS
+    ) -> Iterator[tuple[RejectedRows, str, list[tuple[tuple[int, int], Problem]]]]:
+        """Yield the first problems of each rejection by file and line, with the name of their type."""
+        for spooled, rejection in self.rows:
             origins = spooled.take(rejection.rows, [FILE, LINE])
             files, lines = origins.column(0).to_numpy(), origins.column(1).to_numpy()
-            # Only the first `limit` of each rejection can be among the first `limit` of all.
-            order = np.lexsort((lines, files))[:limit].tolist()
-            candidates += [(int(files[index]), int(lines[index]), number, index) for index in order]
-        problems = [self._build_problem(inputs, *candidate) for candidate in sorted(candidates)[:limit]]
-        for global_problem in self.global_problems:
-            for _, problem in zip(range(limit - len(problems)), global_problem.iter_problems(), strict=False):
-                problems.append(problem)
-        return problems
+            first = np.lexsort((lines, files))[:limit].tolist()
+            problems = [
+                (
+                    (int(files[index]), int(lines[index])),
+                    build_problem(inputs, int(files[index]), int(lines[index]), spooled, rejection, index),
+                )
+                for index in first
+            ]
+            yield rejection, spooled.type.name, problems
 
     def group_by_type(self) -> Iterator[tuple[SpooledType, list[RejectedRows]]]:
         """Yield the rejections of each type together."""
@@ -142,10 +175,6 @@ class Rejections:
         for spooled, rejection in self.rows:
             grouped.setdefault(spooled.type.name, (spooled, []))[1].append(rejection)
         yield from grouped.values()
-
-    def _build_problem(self, inputs: InputNames, file: int, line: int, number: int, index: int) -> Problem:
-        spooled, rejection = self.rows[number]
-        return build_problem(inputs, file, line, spooled, rejection, index)
 
 
 def build_problem(

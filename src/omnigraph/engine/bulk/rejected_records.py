@@ -1,13 +1,12 @@
 """Count the records that a load rejects, and quarantine them with their reasons, to be fixed and loaded again.
 
 `rejected.jsonl` is graph JSONL, in the order of the load's files and their lines. `reasons.jsonl` has an object for
-each of its lines, in the same order.
+each of its lines, in the same order: its first problem, and the `others`, if there are any.
 """
 
-import heapq
 import mmap
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bulk.load_errors import InputNames, Problem, Rejections, build_problem
+from omnigraph.engine.bulk.problem_groups import ProblemGroups
 from omnigraph.engine.bulk.row_spool import FILE, LINE, SpooledType, build_left_out_name
-from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
-from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.record_error import RECORD_RULE, FurtherProblem, RecordError
 from omnigraph.engine.jsonl_encoding import iter_json_lines
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.arrow import ID, build_arrow_schema
@@ -81,7 +80,8 @@ class UnreadableRecords:
     count: int = 0
     types: dict[str, int] = field(default_factory=dict)
     """The number of records by type, for those whose type is known."""
-    _first: list[tuple[int, int, int, Problem]] = field(default_factory=list)
+    groups: ProblemGroups = field(default_factory=ProblemGroups)
+    """All problems of these records."""
     _files: list[BinaryIO] = field(default_factory=list)
     _positions: _RecordPositions = field(default_factory=_RecordPositions)
 
@@ -90,25 +90,17 @@ class UnreadableRecords:
         """The positions of the spooled records, as a copy that a caller may add to."""
         return self._positions.copy()
 
-    def add(self, error: RecordError, text: bytes, rule: str = "record") -> None:
+    def add(self, error: RecordError, text: bytes, rule: str = RECORD_RULE) -> None:
         """Add a record and its original text."""
         problem = _build_problem(error, rule)
         self.count += 1
         if error.type is not None:
             self.types[error.type] = self.types.get(error.type, 0) + 1
-        # The first records by file and line are reported. A min-heap of negated positions has the last of them at its
-        # root, so a record that comes earlier replaces it.
-        entry = (-self.numbers.get(error.file, 0), -error.line, -self.count, problem)
-        if len(self._first) < MAX_REPORTED_PROBLEMS:
-            heapq.heappush(self._first, entry)
-        elif entry > self._first[0]:
-            heapq.heapreplace(self._first, entry)
+        others = [_build_further_problem(error, further) for further in error.list_more()]
+        for each in (problem, *others):
+            self.groups.add((self.numbers.get(error.file, 0), error.line), each)
         if self.directory is not None:
-            self._write(text, problem)
-
-    def list_first(self) -> list[tuple[tuple[int, int], Problem]]:
-        """Return the first problems by file and line, each with the number of its file and its line."""
-        return [((-file, -line), problem) for file, line, _, problem in sorted(self._first, reverse=True)]
+            self._write(text, problem, others)
 
     def close(self) -> None:
         """Close the files, once no more records follow."""
@@ -122,14 +114,17 @@ class UnreadableRecords:
             return []
         return [self.directory / name for name in (REJECTED, REASONS)]
 
-    def _write(self, text: bytes, problem: Problem) -> None:
+    def _write(self, text: bytes, problem: Problem, others: Sequence[Problem]) -> None:
         assert self.directory is not None  # noqa: S101 - checked by the only caller
         try:
             if not self._files:
                 self._files = [(self.directory / name).open("ab") for name in (REJECTED, REASONS)]
             rejected, reasons = self._files
             text_bytes = rejected.write(text.rstrip(b"\r\n") + b"\n")
-            reason_bytes = reasons.write(_encode(problem.to_json()) + b"\n")
+            reason: dict[str, object] = problem.to_json()
+            if others:
+                reason["others"] = [other.to_json() for other in others]
+            reason_bytes = reasons.write(_encode(reason) + b"\n")
             file = self.numbers.get(problem.file or "", 0)
             self._positions.add(file, problem.line or 0, text_bytes, reason_bytes)
         except OSError as error:
@@ -273,8 +268,14 @@ def _build_problem(error: RecordError, rule: str) -> Problem:
         type=error.type,
         property=error.property,
         value=error.value,
-        message=f"`{subject}`: {error.reason}" if subject and rule == "record" else error.reason,
+        message=f"`{subject}`: {error.reason}" if subject and rule == RECORD_RULE else error.reason,
     )
+
+
+def _build_further_problem(error: RecordError, further: FurtherProblem) -> Problem:
+    rule, property_, value, reason = further
+    other = RecordError(error.file, error.line, error.type, property_, value, reason, error.unit)
+    return _build_problem(other, rule)
 
 
 def _copy(source: Path, target: BinaryIO) -> None:

@@ -2,13 +2,13 @@
 
 A cell of a String or enum is its text, and every other cell is the JSON form of its type (`true`, `12`, `0.5`,
 `[1, 2]`; dates and blobs without quotes). An empty cell is null for a nullable property that is no String, and the
-empty string for a String: CSV has no null of text. A row's number counts records after the header, from 1: one whose
-cells hold line breaks is one row, and blank lines are none.
+empty string for a String: CSV has no null of text. A row has the number of the line on which it starts, as editors
+count lines.
 """
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 
 from omnigraph.engine.decoding.csv_columns import decode_cell, decode_cells
 from omnigraph.engine.decoding.csv_quoting import QuoteChecker
-from omnigraph.engine.decoding.csv_splitting import read_csv_chunks
+from omnigraph.engine.decoding.csv_splitting import RecordLines, read_csv_chunks, read_header
 from omnigraph.engine.decoding.input_files import translate_file_errors
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.engine.decoding.record_encoder import encode_record
@@ -41,22 +41,34 @@ BLOCK_BYTES_WITH_BLOBS = 256 * 1024 * 1024
 _Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 
 
-def read_csv_rows(file: TypedFile, ids: Ids) -> Iterator[_Part]:
+def read_csv_rows(file: TypedFile, ids: Ids, count_lines: Callable[[int], None] | None = None) -> Iterator[_Part]:
     """Read the rows in blocks of the file, with the errors of the others.
 
     A row with another number of cells than the header is rejected like any other bad row. Misplaced quotes stop the
-    read, because after them it is not known where rows begin.
+    read, because after them it is not known where rows begin. At the end, `count_lines` is called with the number of
+    lines of the file, or of its part.
     """
-    columns, chunks = _read_header(file, _check_chunks(file))
+    is_later_part = file.part is not None and file.part.start > 0
+    header = read_header(file.path) if is_later_part else b""
+    places = RecordLines(len(header.splitlines()))
+    columns, chunks = _read_header(file, _check_chunks(file, places))
     placed = file.locate_columns(columns)
-    refused: list[RejectedRecord] = []
+    refused: list[tuple[int, str, bytes]] = []
 
     def keep(row: pa_csv.InvalidRow) -> str:
         cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
         reason = f"the row has {cells}, the header has {row.expected_columns}"
-        error = RecordError(file.name, row.number - 1, file.type.name, None, None, reason, "row")
-        refused.append((error, row.text.encode()))
+        refused.append((row.number - 1, reason, row.text.encode()))
         return "skip"
+
+    def take_refused(lines: npt.NDArray[np.int64], first: int, end: int) -> list[RejectedRecord]:
+        """Return the errors of the rejected rows before `end`, given the lines of all rows from `first` on."""
+        due = [each for each in refused if each[0] < end]
+        refused[:] = refused[len(due) :]
+        return [
+            (RecordError(file.name, int(lines[row - first]), file.type.name, None, None, reason), text)
+            for row, reason, text in due
+        ]
 
     with translate_file_errors(file.name):
         batches = pa_csv.open_csv(
@@ -74,32 +86,40 @@ def read_csv_rows(file: TypedFile, ids: Ids) -> Iterator[_Part]:
                 batch = next(batches, None)
             if batch is None:
                 break
-            lines = _number_rows(start, batch.num_rows, [error.line for error, _ in refused])
-            start = int(lines[-1]) + 1 if len(lines) else start
+            numbers = _number_rows(start, batch.num_rows, [row for row, _, _ in refused])
+            # Both are looked up before either: a look-up forgets what comes before its first record.
+            all_lines = places.locate(np.arange(start, int(numbers[-1]) + 1)) if len(numbers) else numbers
+            lines = all_lines[numbers - start]
+            first, start = start, int(numbers[-1]) + 1 if len(numbers) else start
             rows, wrong = _decode_batch(file, ids, batch, placed, lines)
-            due = [one for one in refused if one[0].line < start]
-            refused[:] = refused[len(due) :]
+            due = take_refused(all_lines, first, start)
             yield rows, sorted([*wrong, *due], key=lambda one: one[0].line)
     if refused:
-        yield _decode_batch(file, ids, _build_empty_batch(columns), placed, np.empty(0, np.int64))[0], refused
+        last = refused[-1][0] + 1
+        due = take_refused(places.locate(np.arange(start, last)), start, last)
+        yield _decode_batch(file, ids, _build_empty_batch(columns), placed, np.empty(0, np.int64))[0], due
+    if count_lines is not None:
+        count_lines(places.breaks)
 
 
 def _build_empty_batch(columns: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], pa.binary()) for _ in columns], names=columns)
 
 
-def _check_chunks(file: TypedFile) -> Iterator[bytes]:
-    """Yield the bytes of the file without a byte order mark, ending with a line feed, and check their quotes."""
+def _check_chunks(file: TypedFile, places: RecordLines) -> Iterator[bytes]:
+    """Yield the bytes of the file without a byte order mark, ending with a line feed; check quotes, count lines."""
     check = QuoteChecker(file.name)
     is_first, last = True, b""
     for chunk in read_csv_chunks(file.path, file.part):
         text = chunk.removeprefix(BYTE_ORDER_MARK) if is_first else chunk
         is_first = False
         check.feed(text)
+        places.feed(text)
         last = text[-1:] or last
         yield text
     check.finish()
     if last and last != b"\n":
+        places.feed(b"\n")
         yield b"\n"
 
 
@@ -155,4 +175,4 @@ def _decode_batch(
             file.type, {name: decode_cell(file.type.find_property(name), cell) for name, cell in cells.items()}
         )
 
-    return validate_rows(file.type, DecodedRows(lines=lines, columns=columns), file.build_origin("row"), ids, text_of)
+    return validate_rows(file.type, DecodedRows(lines=lines, columns=columns), file.build_origin("line"), ids, text_of)

@@ -11,7 +11,7 @@ from omnigraph.engine.decoding.input_files import read_file_chunks
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
 from omnigraph.storage.s3_input_files import InputFile
 
-_LINE_FEED, _QUOTE = b'\n"'
+_LINE_FEED, _QUOTE, _RETURN = b'\n"\r'
 
 
 def read_csv_chunks(path: InputFile, part: FilePart | None) -> Iterator[bytes]:
@@ -77,3 +77,47 @@ def _find_record_starts(chunk: bytes, *, is_open: bool) -> npt.NDArray[np.int64]
     if len(quotes) or is_open:
         feeds = feeds[(np.searchsorted(quotes, feeds) + is_open) % 2 == 0]
     return feeds + 1
+
+
+class RecordLines:
+    """The lines on which the records of a CSV start, counted from 1 as editors do. Blank lines are no records.
+
+    `feed` takes the bytes in order, `locate` gives the lines of records in order, the header being number 0. With
+    `skipped`, so many lines before the second record don't count: those of a header that is put before a part.
+    """
+
+    def __init__(self, skipped: int = 0) -> None:
+        self.breaks = -skipped
+        # The bytes of a record that is not complete yet.
+        self._rest = b""
+        self._lines = np.empty(0, np.int64)
+        self._first = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Find the records that end in the next bytes."""
+        data = self._rest + chunk
+        values = np.frombuffer(data, np.uint8)
+        # A carriage return alone ends a line too; of the last byte it is not known yet.
+        is_break = values == _LINE_FEED
+        is_break[:-1] |= (values[:-1] == _RETURN) & (values[1:] != _LINE_FEED)
+        breaks = np.flatnonzero(is_break)
+        quotes = np.flatnonzero(values == _QUOTE)
+        # A break after an odd number of quotes is inside of a cell; a doubled quote counts twice.
+        ends = breaks[np.searchsorted(quotes, breaks) % 2 == 0] + 1 if len(quotes) else breaks + 1
+        if not len(ends):
+            self._rest = data
+            return
+        starts = np.concatenate([[0], ends[:-1]])
+        sizes = ends - starts
+        is_blank = (sizes == 1) | ((sizes == 2) & (values[starts] == _RETURN))
+        lines = self.breaks + np.searchsorted(breaks, starts) + 1
+        self._lines = np.concatenate([self._lines, lines[~is_blank]])
+        self.breaks += int(np.searchsorted(breaks, ends[-1]))
+        self._rest = data[ends[-1] :]
+
+    def locate(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the lines of records; those before the first of them are forgotten."""
+        if len(numbers) and numbers[0] > self._first:
+            self._lines = self._lines[numbers[0] - self._first :]
+            self._first = int(numbers[0])
+        return self._lines[numbers - self._first]

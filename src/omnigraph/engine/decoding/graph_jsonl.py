@@ -22,7 +22,7 @@ from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, it
 from omnigraph.engine.decoding.line_blocks import LineBlock, LinePositions, LineSlice, read_line_blocks
 from omnigraph.engine.decoding.object_decoder import ObjectDecoder, decode_each, merge_columns
 from omnigraph.engine.decoding.older_export import METADATA, describe_export, is_metadata, normalize_columns
-from omnigraph.engine.decoding.record_error import RecordError, Reject, refuse
+from omnigraph.engine.decoding.record_error import FurtherProblem, RecordError, Reject, refuse
 from omnigraph.engine.decoding.record_explainer import BadRecordError, RecordValues, explain_graph_line
 from omnigraph.engine.decoding.typed_rows import (
     DecodedRows,
@@ -51,6 +51,7 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
     ids: Ids,
     *,
     name: str,
+    unit: str = "line",
     is_partial: bool = False,
     blobs: BlobSources = NO_SOURCES,
     reject: Reject = refuse,
@@ -66,7 +67,7 @@ def read_graph_records(  # noqa: PLR0913 - what is read, and how, by name
     `is_start`: the source is the start of an input, where a line of metadata is allowed; `describe` is called with its
     description.
     """
-    origin = RowOrigin(file=name, is_partial=is_partial, blobs=blobs)
+    origin = RowOrigin(file=name, unit=unit, is_partial=is_partial, blobs=blobs)
     limit = compute_max_line_bytes((*catalog.nodes.values(), *catalog.edges.values()))
     decoders = _DecoderRegistry(catalog)
     for block in read_line_blocks(iter_chunks(source), limit=limit, rows=window_rows, size=window_bytes):
@@ -221,7 +222,7 @@ class _RecordWindow:
             try:
                 type_, values = explain_graph_line(line, self._catalog, partial(self._note_type, number))
             except BadRecordError as error:
-                self.refuse(number, line, *error.args)
+                self.refuse(number, line, *error.args, more=error.find_more(self._origin))
                 continue
             numbers, records = explained.setdefault(type_.name, ([], []))
             numbers.append(number)
@@ -230,10 +231,23 @@ class _RecordWindow:
             self._add(self._types[name], decode_values(self._types[name], numbers, records))
 
     def refuse(
-        self, number: int, text: bytes, type_: str | None, name: str | None, value: str | None, reason: str
+        self,
+        number: int,
+        text: bytes,
+        type_: str | None,
+        name: str | None,
+        value: str | None,
+        reason: str,
+        *,
+        more: Iterable[FurtherProblem] = (),
     ) -> None:
         """Record a bad record for the next flush."""
-        self._rejected.append((RecordError(self._origin.file, number, type_, name, value, reason), text))
+        self._rejected.append(
+            (
+                RecordError(self._origin.file, number, type_, name, value, reason, self._origin.unit).with_more(more),
+                text,
+            )
+        )
 
     def flush(self, reject: Reject) -> Iterator[TypedRows]:
         """Pass the bad records to `reject` by line, then yield the rows by the line where their type first occurred."""

@@ -1,9 +1,21 @@
 """Errors of records and columns that can't be loaded."""
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Self, TypeAlias, cast
 
 from omnigraph.errors import Kind, OmnigraphError
+
+RECORD_RULE = "record"
+"""The rule of a record that has not the form of its type."""
+
+
+class FurtherProblem(NamedTuple):
+    """Another problem of a record that is rejected for the first."""
+
+    rule: str
+    property: str | None
+    value: str | None
+    reason: str
 
 
 class RecordError(OmnigraphError):
@@ -18,6 +30,16 @@ class RecordError(OmnigraphError):
     value: str | None
     reason: str
     unit: str = "line"
+
+    # No field of the error: whoever raises it stops at its first problem.
+    def list_more(self) -> tuple[FurtherProblem, ...]:
+        """Return the other problems of the record."""
+        return cast("tuple[FurtherProblem, ...]", vars(self).get("_more", ()))
+
+    def with_more(self, more: Iterable[FurtherProblem]) -> Self:
+        """Add the other problems of the record, and return the error."""
+        vars(self)["_more"] = (*self.list_more(), *more)
+        return self
 
     def __str__(self) -> str:
         about = ".".join(part for part in (self.type, self.property) if part)

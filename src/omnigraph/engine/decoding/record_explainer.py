@@ -4,13 +4,15 @@ A line may come here and be right: one whose texts look like keys, or with half 
 with its value. Then its values are returned.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TypeAlias
 
 from omnigraph.engine.decoding.json_lines import BadJsonError, decode_object, find_bad_number
 from omnigraph.engine.decoding.older_export import is_metadata, normalize_data
-from omnigraph.engine.decoding.typed_rows import FROM, TO, list_id_columns
+from omnigraph.engine.decoding.record_error import RECORD_RULE, FurtherProblem
+from omnigraph.engine.decoding.typed_rows import FROM, TO, RowOrigin, find_further_problems, list_id_columns
 from omnigraph.engine.decoding.typed_source import format_hint
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -25,7 +27,42 @@ RecordValues: TypeAlias = dict[str, object]
 
 
 class BadRecordError(Exception):
-    """The reason for rejecting one record: type, property, value, reason."""
+    """The reason for rejecting one record: type, property, value, reason.
+
+    Where the record can be read apart from unknown properties, `type` and `values` are those of the known ones, and
+    `unknown` the other problems of the same kind.
+    """
+
+    type: AnyType | None = None
+    values: Mapping[str, object] = MappingProxyType({})
+    unknown: Sequence[FurtherProblem] = ()
+
+    def find_more(self, origin: RowOrigin) -> list[FurtherProblem]:
+        """Return the other problems of the record."""
+        if self.type is None:
+            return []
+        return [*self.unknown, *find_further_problems(self.type, self.values, origin)]
+
+
+def _build_unknown_error(
+    type_: AnyType, unknown: Mapping[str, object], values: Mapping[str, object], known: Iterable[str]
+) -> BadRecordError:
+    """Build the error of a record with unknown properties: all are reported, and what is wrong with the others."""
+    problems = [
+        FurtherProblem(
+            RECORD_RULE,
+            name,
+            format_value(value),
+            f"unknown property {format_value(name)} of `{type_.name}`{format_hint(name, known)}",
+        )
+        for name, value in unknown.items()
+    ]
+    first, *others = problems
+    error = BadRecordError(type_.name, first.property, first.value, first.reason)
+    error.type = type_
+    error.values = values
+    error.unknown = others
+    return error
 
 
 def explain_flat_line(line: bytes, type_: AnyType, targets: Mapping[str, str]) -> RecordValues:
@@ -45,14 +82,17 @@ def explain_flat_line(line: bytes, type_: AnyType, targets: Mapping[str, str]) -
         column = None if name is None else targets.get(name, name)
         raise BadRecordError(type_.name, column, error.number, str(error)) from None
     values: RecordValues = {}
+    unknown: RecordValues = {}
     for name, value in record.items():
         target = targets.get(name)
         if target is None:
-            reason = f"unknown property {format_value(name)} of `{type_.name}`{format_hint(name, targets)}"
-            raise BadRecordError(type_.name, None, None, reason)
+            unknown[name] = value
+            continue
         if target in values:
             raise BadRecordError(type_.name, None, None, f"`{target}` is there twice")
         values[target] = value
+    if unknown:
+        raise _build_unknown_error(type_, unknown, values, targets)
     return values
 
 
@@ -141,7 +181,7 @@ def _read_values(record: RecordValues, type_: AnyType) -> RecordValues:
             raise BadRecordError(type_.name, ID, format_value(data[ID]), reason)
         values[ID], data = data[ID], normalize_data(type_, data)
     if not data.keys() <= type_.by_name.keys():
-        name = next(name for name in data if name not in type_.by_name)
-        reason = f"unknown property {format_value(name)} of `{type_.name}`{format_hint(name, type_.by_name)}"
-        raise BadRecordError(type_.name, name, format_value(data[name]), reason)
+        unknown = {name: value for name, value in data.items() if name not in type_.by_name}
+        read = {name: value for name, value in data.items() if name in type_.by_name}
+        raise _build_unknown_error(type_, unknown, values | read, type_.by_name)
     return values | data

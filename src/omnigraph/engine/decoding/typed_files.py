@@ -51,8 +51,16 @@ __all__ = [
 _Part: TypeAlias = tuple[TypedRows, list[RejectedRecord]]
 
 
-def read_typed(source: TypedFile | TypedTable, ids: Ids, *, reject: Reject = refuse) -> Iterator[TypedRows]:
+def read_typed(
+    source: TypedFile | TypedTable,
+    ids: Ids,
+    *,
+    reject: Reject = refuse,
+    count_lines: Callable[[int], None] | None = None,
+) -> Iterator[TypedRows]:
     """Read the rows of a file, by its extension, or of Arrow data, in batches; bad rows go to `reject`.
+
+    For a CSV file, `count_lines` is called with its number of lines at the end.
 
     Bad rows are passed in order, as graph JSONL: a value that can't be decoded is text in it.
 
@@ -63,21 +71,23 @@ def read_typed(source: TypedFile | TypedTable, ids: Ids, *, reject: Reject = ref
         FileDamagedError: The file does not have the format of its extension.
         BadFileError: Arrow data can't be read.
     """
-    for rows, rejected in _read_source(source, ids):
+    for rows, rejected in _read_source(source, ids, count_lines):
         for error, text in rejected:
             reject(error, text)
         if rows.rows.num_rows:
             yield rows
 
 
-def _read_source(source: TypedFile | TypedTable, ids: Ids) -> Iterator[_Part]:
+def _read_source(
+    source: TypedFile | TypedTable, ids: Ids, count_lines: Callable[[int], None] | None
+) -> Iterator[_Part]:
     if isinstance(source, TypedTable):
         return _decode_batches(source, ids, _read_table(source))
     ending = find_ending(source.path)
     if ending in LINE_ENDINGS:
         return read_typed_lines(source, ids)
     if ending == ".csv":
-        return read_csv_rows(source, ids)
+        return read_csv_rows(source, ids, count_lines)
     reader = _COLUMNAR.get(ending)
     if reader is None:
         raise FileFormatError(source.name)

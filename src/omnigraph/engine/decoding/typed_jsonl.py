@@ -73,7 +73,8 @@ def _decode_lines(
             explained.append(explain_flat_line(line, file.type, targets))
             numbers.append(number)
         except BadRecordError as error:
-            rejected.append((RecordError(file.name, number, *error.args), _to_graph_line(file, targets, line)))
+            bad = RecordError(file.name, number, *error.args).with_more(error.find_more(file.build_origin("line")))
+            rejected.append((bad, _to_graph_line(file, targets, line)))
     if explained:
         yield decode_values(file.type, numbers, explained)
 

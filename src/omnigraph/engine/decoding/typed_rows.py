@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
 
+from omnigraph.engine.constraints.values import find_broken_values
 from omnigraph.engine.decoding.json_columns import DecodedColumn, decode_json_column
 from omnigraph.engine.decoding.object_decoder import Columns
-from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.record_error import RECORD_RULE, FurtherProblem, RecordError
 from omnigraph.engine.row_ids import derive_ids, generate_ids
 from omnigraph.engine.writing.blob_claims import find_unreadable_claims
 from omnigraph.ids import Ids
@@ -90,8 +91,8 @@ class RowOrigin:
     blobs: BlobSources = NO_SOURCES
 
 
-Problems: TypeAlias = dict[int, tuple[str | None, str | None, str]]
-"""The first problem of each row: property, value, reason."""
+Problems: TypeAlias = dict[int, list[tuple[str | None, str | None, str]]]
+"""The problems of each row that has any: property, value, reason."""
 
 
 # --- columns -----------------------------------------------------------------------------------------
@@ -230,12 +231,39 @@ def _reject_rows(
     rejected: list[RejectedRecord],
     text_of: Callable[[int], bytes],
 ) -> DecodedRows:
-    for row, (name, value, reason) in problems.items():
+    broken = _find_broken_values(type_, read, list(problems))
+    for row, ((name, value, reason), *others) in problems.items():
         line = int(read.lines[row])
-        rejected.append((RecordError(origin.file, line, type_.name, name, value, reason, origin.unit), text_of(line)))
+        error = RecordError(origin.file, line, type_.name, name, value, reason, origin.unit)
+        error.with_more(FurtherProblem(RECORD_RULE, *other) for other in others)
+        rejected.append((error.with_more(broken.get(row, ())), text_of(line)))
     is_kept = np.ones(len(read.lines), bool)
     is_kept[list(problems)] = False
     return read.filter(is_kept)
+
+
+def _find_broken_values(type_: AnyType, read: DecodedRows, rows: list[int]) -> dict[int, list[FurtherProblem]]:
+    """Return the rules over single values that rejected rows break too."""
+    positions = pa.array(rows, pa.int64())
+    own = {name: read.columns[name].array.take(positions) for name in list_id_columns(type_)}
+    columns = {p.name: read.columns[p.name].array.take(positions) for p in type_.properties}
+    names = build_arrow_schema(type_).names
+    arrays = [own.get(_to_external_name(name), columns.get(name)) for name in names]
+    broken: dict[int, list[FurtherProblem]] = {}
+    for value in find_broken_values(type_, pa.Table.from_arrays(arrays, names=names)):
+        # The size is that of the whole record, whose other values may be missing here.
+        if value.rule != "size":
+            text = format_value(value.value, is_typed=True)
+            problem = FurtherProblem(value.rule, value.property, text, value.message)
+            broken.setdefault(rows[value.row], []).append(problem)
+    return broken
+
+
+def find_further_problems(type_: AnyType, values: Mapping[str, object], origin: RowOrigin) -> list[FurtherProblem]:
+    """Return the problems of a record's known properties, where it is rejected for another reason."""
+    read = decode_values(type_, [1], [values])
+    problems = [FurtherProblem(RECORD_RULE, *problem) for problem in _find_problems(type_, read, origin).get(0, ())]
+    return problems + _find_broken_values(type_, read, [0]).get(0, [])
 
 
 def _find_problems(type_: AnyType, read: DecodedRows, origin: RowOrigin) -> Problems:
@@ -245,10 +273,10 @@ def _find_problems(type_: AnyType, read: DecodedRows, origin: RowOrigin) -> Prob
     for p in type_.properties:
         column = read.columns[p.name]
         for row, (value, reason) in column.misfits.items():
-            problems.setdefault(row, (p.name, value, reason))
+            problems.setdefault(row, []).append((p.name, value, reason))
         if p.type is Scalar.BLOB:
             for row, (uri, reason) in find_unreadable_claims(column.array, origin.blobs).items():
-                problems.setdefault(row, (p.name, format_value(uri), reason))
+                problems.setdefault(row, []).append((p.name, format_value(uri), reason))
         if column.array.null_count and not p.nullable:
             _check_present(p, column, problems, may_be_absent=origin.is_partial and p.name not in type_.key)
     return problems
@@ -257,22 +285,22 @@ def _find_problems(type_: AnyType, read: DecodedRows, origin: RowOrigin) -> Prob
 def _check_present(p: Property, column: DecodedColumn, problems: Problems, *, may_be_absent: bool) -> None:
     for row, is_absent in _find_nulls(column, may_be_absent=may_be_absent):
         if is_absent:
-            problems.setdefault(row, (p.name, None, f"a value is required: {describe_type(p.type)}"))
+            problems.setdefault(row, []).append((p.name, None, f"a value is required: {describe_type(p.type)}"))
         else:
-            problems.setdefault(row, (p.name, "null", f"expected {describe_type(p.type)}, got null"))
+            problems.setdefault(row, []).append((p.name, "null", f"expected {describe_type(p.type)}, got null"))
 
 
 def _check_ids(name: str, column: DecodedColumn, problems: Problems) -> None:
     for row, (value, reason) in column.misfits.items():
-        problems.setdefault(row, (name, value, reason))
+        problems.setdefault(row, []).append((name, value, reason))
     for row in pc.indices_nonzero(pc.equal(column.array, "")).to_pylist():
-        problems.setdefault(row, (name, '""', "an id is not empty"))
+        problems.setdefault(row, []).append((name, '""', "an id is not empty"))
     if column.array.null_count:
         for row, is_absent in _find_nulls(column, may_be_absent=name == ID):
             if is_absent:
-                problems.setdefault(row, (name, None, f"an edge needs `{name}`, the id of a node"))
+                problems.setdefault(row, []).append((name, None, f"an edge needs `{name}`, the id of a node"))
             else:
-                problems.setdefault(row, (name, "null", "expected a string, got null"))
+                problems.setdefault(row, []).append((name, "null", "expected a string, got null"))
 
 
 def _find_nulls(column: DecodedColumn, *, may_be_absent: bool) -> list[tuple[int, bool]]:
@@ -308,7 +336,7 @@ def _find_id_problems(type_: AnyType, read: DecodedRows, ids: pa.Array) -> Probl
         return problems
     key = ", ".join(map(_to_external_name, type_.key))
     for row in pc.indices_nonzero(pc.equal(ids, "")).to_pylist():
-        problems[row] = (key, '""', "the key is empty, and the id is made of it")
+        problems[row] = [(key, '""', "the key is empty, and the id is made of it")]
     given = read.columns[ID].array
     if given.null_count == len(given):
         return problems
@@ -317,5 +345,5 @@ def _find_id_problems(type_: AnyType, read: DecodedRows, ids: pa.Array) -> Probl
         reason = (
             f"the id {format_value(has)} does not agree with the key ({key}), which makes it {format_value(derived)}"
         )
-        problems.setdefault(row, (ID, format_value(has), reason))
+        problems.setdefault(row, []).append((ID, format_value(has), reason))
     return problems

@@ -85,12 +85,11 @@ class RowSource(ABC):
         """
         names = self.build_targets()
         positions: dict[str, int] = {}
+        unknown = [column for column in columns if column not in names]
+        if unknown:
+            raise ColumnError(self.name, self.type.name, unknown[0], self._describe_unknown(unknown, columns, names))
         for position, column in enumerate(columns):
-            target = names.get(column)
-            if target is None:
-                way_out = (_describe_separators(column) if len(columns) == 1 else "") or format_hint(column, names)
-                reason = f"unknown column {format_value(column)} for `{self.type.name}`{way_out}"
-                raise ColumnError(self.name, self.type.name, column, reason)
+            target = names[column]
             if target in positions:
                 raise ColumnError(self.name, self.type.name, column, f"two columns hold `{target}`")
             positions[target] = position
@@ -105,6 +104,19 @@ class RowSource(ABC):
                     reason = f"an edge needs the column `{end}`, the id of a node"
                     raise ColumnError(self.name, self.type.name, end, reason)
         return positions
+
+    def _describe_unknown(self, unknown: Sequence[str], columns: Sequence[str], names: Iterable[str]) -> str:
+        """Describe all columns that are no property, and how to map them or to leave them out."""
+        if len(unknown) == 1:
+            way_out = (_describe_separators(unknown[0]) if len(columns) == 1 else "") or format_hint(unknown[0], names)
+            return f"unknown column {format_value(unknown[0])} for `{self.type.name}`{way_out}"
+        listed = ", ".join(format_value(column) + _format_near(column, names) for column in unknown)
+        ignored = " ".join(f"--ignore {column!r}" for column in unknown[:3])
+        more = " …" if len(unknown) > 3 else ""
+        return (
+            f"unknown columns for `{self.type.name}`: {listed}; map them, or leave them out (on the command line:"
+            f" {ignored}{more})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,3 +159,8 @@ def format_hint(word: str, known: Iterable[str]) -> str:
     """Format the known word that was likely meant, as the end of a message."""
     near = find_closest(word, known)
     return f"; did you mean `{near}`?" if near else ""
+
+
+def _format_near(word: str, known: Iterable[str]) -> str:
+    near = find_closest(word, known)
+    return f" (did you mean `{near}`?)" if near else ""

@@ -2,9 +2,17 @@
 
 It is a list of the allowed ones, so that what a new release of DuckDB adds is refused until it was looked at. Missing
 on purpose: whatever tells settings, versions or files of the host (`current_setting`, `version`), runs or plans other
-texts (`json_serialize_plan`), waits (`sleep_ms`), or makes a huge value of a small one in memory that DuckDB does not
-count (`repeat`, `lpad`, `list_resize`, `printf`; `repeat('x', 1500000000)` took 3 GB with a limit of 200 MB).
+texts (`json_serialize_plan`), waits (`sleep_ms`), changes the state of the connection (`setseed`), or makes a huge
+value of a small one in memory that DuckDB does not count (`repeat`, `lpad`, `list_resize`, `printf`,
+`reservoir_quantile`; `repeat('x', 1500000000)` took 3 GB with a limit of 200 MB).
+
+Of the others, 20 aggregates and 16 functions of values were tried with arguments that make their values as large as
+possible. Aggregates count what they hold. Two functions can make a value as large as the product of two others, in one
+step that nothing can stop: `replace` and `regexp_replace`. They check the sizes of their arguments first. What is left,
+such as lists that become JSON, is stopped when the process grows (`process_memory`).
 """
+
+import duckdb
 
 _NAMES = """
 abs acos acosh add age aggregate ago any_value apply approx_count_distinct approx_quantile approx_top_k arg_max
@@ -48,8 +56,8 @@ nth_value ntile nullif octet_length ord overlay parse_dirname parse_dirpath pars
 percent_rank pi position pow power prefix product quantile quantile_cont quantile_disc quarter radians random rank
 rank_dense reduce regexp_escape regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_replace
 regexp_split_to_array regexp_split_to_table regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-regr_sxy regr_syy replace reservoir_quantile reverse right right_grapheme round round_even roundbankers row row_number
-row_to_json rtrim second sem set_bit setseed sha1 sha256 sign signbit sin sinh skewness split split_part sqrt
+regr_sxy regr_syy replace reverse right right_grapheme round round_even roundbankers row row_number
+row_to_json rtrim second sem set_bit sha1 sha256 sign signbit sin sinh skewness split split_part sqrt
 starts_with stddev stddev_pop stddev_samp str_split str_split_regex strftime string_agg string_split
 string_split_regex string_to_array strip_accents strlen strpos strptime struct_concat struct_contains struct_extract
 struct_extract_at struct_has struct_indexof struct_insert struct_keys struct_pack struct_position struct_update
@@ -63,3 +71,26 @@ week weekday weekofyear weighted_avg xor year yearweek
 SCALAR_FUNCTIONS = frozenset(_NAMES.split())
 # `range`, `generate_series` and `unnest` as tables are computed row by row, in bounded memory.
 TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
+# The largest value that a replacement may have: `replace(x, 'x', x)` of 60,000 characters would have 3.6 GB.
+_MAX_REPLACED_CHARACTERS = 2**28
+
+
+def bound_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put functions before those of DuckDB that check how large their result may be before they make it."""
+    # At most one match before each character and one at the end, each with its target; also with references such as
+    # `\1`, which take two characters each and together insert no more than the source. The product may exceed 64 bits.
+    too_large = f"(cast(length(source) as hugeint) + 1) * (length(target) + 1) > {_MAX_REPLACED_CHARACTERS}"
+    for name, signatures in _REPLACEMENTS.items():
+        message = f"the result of `{name}` may have more than {_MAX_REPLACED_CHARACTERS:,} characters"
+        overloads = [
+            # With its schema: a macro that calls its own name is expanded without end.
+            f"({arguments}) as case when {too_large} then error('{message}') else system.main.{name}({arguments}) end"
+            for arguments in signatures
+        ]
+        connection.execute(f"create temp macro {name}{', '.join(overloads)}")
+
+
+_REPLACEMENTS = {
+    "replace": ("source, part, target",),
+    "regexp_replace": ("source, part, target", "source, part, target, options"),
+}

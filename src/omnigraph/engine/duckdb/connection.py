@@ -4,22 +4,25 @@ The configuration can't be changed by a statement any more. It is a second fence
 whatever could try. The connection has no table to write to, and is thrown away after the request.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import duckdb
 
 from omnigraph.engine.bulk.temp_directory import TempDirectory
+from omnigraph.engine.duckdb.process_memory import watch_growth
 from omnigraph.engine.query_budget import Budget
 from omnigraph.errors import OmnigraphError
 
 _T = TypeVar("_T")
 SPILL_PREFIX = "omnigraph-sql-"
 # How often the deadline and a cancellation are looked at.
+# In between, the process grows unseen, and an interrupt has an effect only after a step: so what makes gigabytes in a
+# single step is refused before it runs (`allowed_functions`).
 _POLL_SECONDS = 0.02
 # DuckDB can't plan with less.
 _MIN_MEMORY_BYTES = 16 * 2**20
@@ -31,11 +34,6 @@ _LOCKED = {
     "allow_community_extensions": "false",
     "allow_persistent_secrets": "false",
 }
-
-
-def count_threads(threads: int | None) -> int:
-    """Return the number of threads: that of the settings, or the cores of the machine."""
-    return threads or os.cpu_count() or 1
 
 
 @contextmanager
@@ -75,26 +73,49 @@ def open_connection(
             yield connection
 
 
+@dataclass(slots=True)
+class Interruption:
+    """Why a statement was stopped, if it was not for the budget."""
+
+    is_out_of_memory: bool = False
+
+
 @contextmanager
-def interrupt_when_over(connection: duckdb.DuckDBPyConnection, budget: Budget) -> Iterator[None]:
-    """Stop whatever runs inside the block once the deadline has passed, or the caller cancels."""
+def interrupt_when_over(
+    connection: duckdb.DuckDBPyConnection,
+    budget: Budget,
+    memory_bytes: int | None,
+    show_progress: Callable[[], None] | None = None,
+) -> Iterator[Interruption]:
+    """Stop whatever runs inside the block once the deadline has passed, the caller cancels, or memory runs out.
+
+    DuckDB counts what it stores, not what a function allocates for a value: so the process is watched too, and may grow
+    by somewhat more than `memory_bytes`. `show_progress` is called again and again.
+    """
     done = threading.Event()
+    interruption = Interruption()
 
     def watch() -> None:
         while not done.wait(_POLL_SECONDS):
+            if show_progress is not None:
+                show_progress()
             try:
                 budget.check()
             except OmnigraphError:
                 # Again and again: one that comes between two steps has no effect.
                 connection.interrupt()
+            if growth is not None and growth.is_exceeded():
+                interruption.is_out_of_memory = True
+                connection.interrupt()
 
-    watcher = threading.Thread(target=watch, name="omnigraph-sql-deadline", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
+    with watch_growth(memory_bytes) as growth:
+        watcher = threading.Thread(target=watch, name="omnigraph-sql-deadline", daemon=True)
+        watcher.start()
+        try:
+            yield interruption
+        finally:
+            done.set()
+            watcher.join()
 
 
 def await_call(connection: duckdb.DuckDBPyConnection, call: Callable[[], _T]) -> _T:

@@ -8,11 +8,18 @@ from datetime import date, datetime
 import duckdb
 import pyarrow as pa
 
-from omnigraph.engine.duckdb.connection import await_call, count_threads, interrupt_when_over, open_connection
-from omnigraph.engine.duckdb.sql_errors import SqlError, SqlFailedError, translate_error
+from omnigraph.engine.duckdb.allowed_functions import bound_functions
+from omnigraph.engine.duckdb.connection import (
+    Interruption,
+    await_call,
+    interrupt_when_over,
+    open_connection,
+)
+from omnigraph.engine.duckdb.sql_errors import SqlError, SqlFailedError, SqlMemoryError, translate_error
 from omnigraph.engine.duckdb.statement_check import check_statement
 from omnigraph.engine.duckdb.table_streams import MIN_STREAM_ROWS, ReadFailures, TableStream, split_table
 from omnigraph.engine.output.sql_columns import convert_table, find_duplicate_name
+from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.view import View
 from omnigraph.query.params import ParameterError, ParameterProblem
@@ -46,6 +53,8 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
         SqlFailedError: DuckDB failed, or there is no directory to spill to.
     """
     failures = ReadFailures()
+    # Opening the connection may fail too, before there is a watch that could tell why it stopped.
+    interruption = Interruption()
     limit = None if math.isinf(budget.memory_bytes) else int(budget.memory_bytes)
     half = None if limit is None else max(limit // 2, 1)
     threads = count_threads(limits.threads)
@@ -53,8 +62,9 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
     try:
         with (
             open_connection(memory_bytes=half, spill_bytes=limits.spill_bytes, threads=threads) as connection,
-            interrupt_when_over(connection, budget),
+            interrupt_when_over(connection, budget, limit) as interruption,
         ):
+            bound_functions(connection)
             usage = check_statement(connection, text, [type_.name for type_ in view.catalog.types])
             values = _check_params(usage.parameters, params)
             for name in sorted(usage.tables):
@@ -66,6 +76,8 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
         # First what made DuckDB stop: an error of our own reader, the deadline, or the caller.
         failures.raise_first()
         budget.check()
+        if interruption.is_out_of_memory:
+            raise SqlMemoryError(limit or 0) from None
         translated = translate_error(error, limit or 0)
         if isinstance(translated, SqlFailedError):
             log.warning("DuckDB could not run a statement: %s", error)

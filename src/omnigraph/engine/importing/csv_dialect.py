@@ -40,17 +40,19 @@ def read_records(lines: Iterable[str], delimiter: str, path: str) -> Iterator[Cs
     Raises:
         FileDamagedError: A quote is never closed, stands inside of a cell, or is followed by text.
     """
-    pending = ""
+    pending: list[str] = []
+    is_quoted = False
     start = 1
     for number, line in enumerate(lines, start=1):
         if not pending:
             start = number
             line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line  # noqa: PLW2901 - the rest of the line
-        pending += line
+        pending.append(line)
         # An even number of quotes closes each one that is opened; a doubled quote counts as two.
-        if pending.count('"') % 2 == 0:
-            text = pending.rstrip("\r\n")
-            pending = ""
+        is_quoted ^= line.count('"') % 2 == 1
+        if not is_quoted:
+            text = "".join(pending).rstrip("\r\n")
+            pending.clear()
             if text:
                 yield CsvRecord(start, _split_record(text, delimiter, path, start))
     if pending:

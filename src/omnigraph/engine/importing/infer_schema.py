@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+from omnigraph.engine.decoding.input_files import COMPRESSED
 from omnigraph.engine.importing.column_types import ColumnEvidence, ColumnKind
 from omnigraph.engine.importing.csv_dialect import Cell
 from omnigraph.engine.importing.graph_records import format_text
@@ -101,10 +102,15 @@ def _start_draft(
 ) -> _Draft:
     path = str(table.path)
     given = edges.get(path) or nodes.get(path)
-    stem = table.table or PurePath(table.path.name.removesuffix(".gz")).stem
+    stem = table.table or _strip_endings(table.path.name)
     name = _claim(given or capitalize_name(_clean(stem)), taken)
     is_edge = path in edges if path in edges or path in nodes else None
     return _Draft(table=table, forms=forms, type=name, is_edge=is_edge)
+
+
+def _strip_endings(name: str) -> str:
+    path = PurePath(name)
+    return PurePath(path.stem).stem if path.suffix.lower() in COMPRESSED else path.stem
 
 
 def _clean(text: str) -> str:

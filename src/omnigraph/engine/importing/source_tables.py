@@ -14,9 +14,16 @@ import pyarrow.ipc as pa_ipc
 import pyarrow.orc as pa_orc
 import pyarrow.parquet as pa_parquet
 
-from omnigraph.engine.decoding.input_files import FileDamagedError, FileFormatError, open_input, translate_file_errors
+from omnigraph.engine.decoding.input_files import (
+    COMPRESSED,
+    FileDamagedError,
+    FileFormatError,
+    open_input,
+    translate_file_errors,
+)
+from omnigraph.engine.decoding.typed_source import ArrowStream
 from omnigraph.engine.importing.csv_dialect import Cell, guess_delimiter, read_records
-from omnigraph.errors import BadArgumentError
+from omnigraph.errors import BadArgumentError, BadFileError
 
 Row: TypeAlias = tuple[int, tuple[Any, ...]]
 """The line or number of a record, and its values in the order of the columns: cells of a CSV, else typed values."""
@@ -28,6 +35,19 @@ ARROW_ENDINGS = (".parquet", ".orc", ".arrow", ".feather")
 SQLITE_ENDINGS = (".sqlite", ".sqlite3", ".db")
 DUCKDB_ENDINGS = (".duckdb", ".ddb")
 TABLE_ENDINGS = (*CSV_ENDINGS, *JSON_ENDINGS, *LINE_ENDINGS, *ARROW_ENDINGS, *SQLITE_ENDINGS, *DUCKDB_ENDINGS)
+FORMATS = {
+    "csv": ".csv",
+    "tsv": ".tsv",
+    "json": ".json",
+    "jsonl": ".jsonl",
+    "parquet": ".parquet",
+    "orc": ".orc",
+    "arrow": ".arrow",
+    "sqlite": ".sqlite",
+    "duckdb": ".duckdb",
+}
+"""The formats by name, with the ending that stands for each."""
+STDIN_NAME = "<stdin>"
 # Rows that a database or an Arrow file hands over at a time.
 BATCH_ROWS = 4_096
 
@@ -66,6 +86,8 @@ class SourceTable:
     path: Path
     table: str | None = None
     columns: tuple[str, ...]
+    unit: str = "row"
+    """What the number of a row counts: `line` for lines as editors count them, `element` or `row`."""
     read: Callable[[], Iterator[Row]]
     is_text: bool = False
     """Whether values are cells of text, whose types are not known."""
@@ -76,15 +98,18 @@ class SourceTable:
     @property
     def name(self) -> str:
         """How messages call it."""
+        # Standard input is kept in a file of this name, in a directory that says nothing to anybody.
+        if self.path.name == STDIN_NAME:
+            return STDIN_NAME if self.table is None else f"{STDIN_NAME} ({self.table})"
         return str(self.path) if self.table is None else f"{self.path} ({self.table})"
 
 
 def find_table_ending(path: Path) -> str:
-    """Return the extension that decides the format, in lower case and without `.gz`."""
+    """Return the extension that decides the format, in lower case; texts may also be compressed."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    ending = suffixes[-1] if suffixes else ""
+    inner = suffixes[-2] if ending in COMPRESSED and len(suffixes) > 1 else ""
+    return inner if inner in (*CSV_ENDINGS, *JSON_ENDINGS, *LINE_ENDINGS) else ending
 
 
 def open_tables(path: Path, dialect: CsvDialect, format_: str | None = None) -> list[SourceTable]:
@@ -173,7 +198,7 @@ def _open_csv(path: Path, dialect: CsvDialect) -> SourceTable:
                     raise FileDamagedError(str(path), reason)
                 yield record.line, record.cells
 
-    return SourceTable(path=path, columns=columns, read=read, is_text=True, dialect=dialect)
+    return SourceTable(path=path, columns=columns, read=read, unit="line", is_text=True, dialect=dialect)
 
 
 def _check_columns(path: Path, columns: Sequence[str]) -> None:
@@ -195,7 +220,7 @@ def _open_json(path: Path, *, is_lines: bool) -> SourceTable:
         for line, record in _read_objects(path, is_lines=is_lines):
             yield line, tuple(record.get(name) for name in names)
 
-    return SourceTable(path=path, columns=names, read=read)
+    return SourceTable(path=path, columns=names, read=read, unit="line" if is_lines else "element")
 
 
 def _read_objects(path: Path, *, is_lines: bool) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -250,6 +275,27 @@ def _open_arrow(path: Path, ending: str) -> SourceTable:
                     yield number, values
 
     return SourceTable(path=path, columns=names, read=read)
+
+
+def open_frame(name: str, data: ArrowStream) -> SourceTable:
+    """Return the table of a frame in memory, which messages and mappings call `name`.
+
+    Raises:
+        BadFileError: Arrow can't read it.
+    """
+    try:
+        frame = pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+        raise BadFileError.table_unreadable(name, type(data).__name__, str(error)) from error
+    names = tuple(frame.schema.names)
+    _check_columns(Path(name), names)
+
+    def read() -> Iterator[Row]:
+        batches = frame.to_batches(max_chunksize=BATCH_ROWS)
+        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        return enumerate(rows, start=1)
+
+    return SourceTable(path=Path(name), columns=names, read=read)
 
 
 def _read_batches(path: Path, ending: str) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintViolation
+from omnigraph.engine.constraints.violations import ConstraintViolation
 from omnigraph.engine.merging.conflict_values import format_column
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.criss_cross_base import BaseTable
@@ -67,8 +67,8 @@ def _read_values(
     return dict(zip(rows.column(ID).to_pylist(), values, strict=True))
 
 
-def _read_edge_evidence(sides: MergeInputs, edge: AnyType, sources: Sequence[str]) -> ConflictEvidence:
-    """Read, by source node, the ids of its outgoing edges, at most `MAX_REPORTED_PROBLEMS` each."""
+def _read_edge_evidence(sides: MergeInputs, edge: AnyType, sources: Sequence[str], limit: int) -> ConflictEvidence:
+    """Read, by source node, the ids of its outgoing edges, at most `limit` each."""
     parts = []
     for table in _list_tables(sides, edge):
         edge_ids: dict[str, list[str]] = {source: [] for source in sources}
@@ -76,7 +76,7 @@ def _read_edge_evidence(sides: MergeInputs, edge: AnyType, sources: Sequence[str
             # Sorted by id, so that the edges listed are the same every time.
             rows = sides.read_rows_where(edge, table, SRC, pa.array(sources, pa.string())).sort_by(ID)
             for source, edge_id in zip(rows.column(SRC).to_pylist(), rows.column(ID).to_pylist(), strict=True):
-                if len(edge_ids[source]) < MAX_REPORTED_PROBLEMS:
+                if len(edge_ids[source]) < limit:
                     edge_ids[source].append(edge_id)
         parts.append(edge_ids)
     return ConflictEvidence(*parts)
@@ -98,7 +98,7 @@ def add_violations(
         type_ = types[name]
         ids = [violation.id for violation in group if violation.id is not None]
         if rule == "card":
-            evidence = _read_edge_evidence(sides, type_, ids)
+            evidence = _read_edge_evidence(sides, type_, ids, conflicts.limit)
         else:
             evidence = read_evidence(sides, type_, ids, properties)
         conflicts.add(_get_kind(group[0]), _build_conflicts(type_, group, evidence), len(group))

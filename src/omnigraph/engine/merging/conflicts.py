@@ -45,7 +45,7 @@ class Conflict(JsonStruct, frozen=True, kw_only=True):
     id: str | None = None
     property: str | None = None
     other_id: str | None = None
-    """For a unique constraint: the other row with the same values."""
+    """For a unique constraint the other row with the same values, for an edge without an end the missing node."""
     base: object = None
     ours: object = None
     theirs: object = None
@@ -54,7 +54,9 @@ class Conflict(JsonStruct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Conflicts:
-    """The first `MAX_REPORTED_PROBLEMS` conflicts, and the number of all by kind."""
+    """The first conflicts up to a limit, and the number of all by kind."""
+
+    limit: int = MAX_REPORTED_PROBLEMS
 
     listed: list[Conflict] = field(default_factory=list)
     counts: dict[ConflictKind, int] = field(default_factory=dict)
@@ -77,4 +79,4 @@ class Conflicts:
     @property
     def remaining(self) -> int:
         """The number of conflicts that may still be listed."""
-        return MAX_REPORTED_PROBLEMS - len(self.listed)
+        return self.limit - len(self.listed)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.engine.constraints.check import check_counts, check_rows
 from omnigraph.engine.constraints.edge_constraints import EdgeEnd, build_node_lookup, find_missing_ends, list_ends
-from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS, ConstraintFindings, quote_value
+from omnigraph.engine.constraints.violations import ConstraintFindings, quote_value
 from omnigraph.engine.merging.conflict_evidence import add_violations, read_evidence
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.projected_table import ProjectedTables
@@ -24,19 +24,14 @@ from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.table_cache import TableCache
 
 
-def check_constraints_of_merge(
-    sides: MergeInputs, tables: Sequence[MergedTable], handles: TableCache, conflicts: Conflicts
-) -> None:
-    """Check the constraints that the merged state could violate, and add violations to `conflicts`.
+def build_candidate(sides: MergeInputs, tables: Sequence[MergedTable], handles: TableCache) -> WriteBuffer:
+    """Return the merged state: the changes in a buffer over the tables, like those of a mutation before its commit.
 
-    Each side is valid on its own, so only changes are checked. A constraint on a row or a table can break only where
-    rows are added to a table; edges are checked where one side changed them and the other deleted nodes. A row that one
-    side changed and the other deleted counts as deleted, whichever side is merged into the other.
+    A row that one side changed and the other deleted counts as deleted, whichever side is merged into the other.
     """
     columns = {table.key: table.columns for table in tables if table.columns is not None}
     view = View(sides.catalog, ProjectedTables(handles, build_merged_snapshot(sides, tables), columns))
     pending = WriteBuffer(view)
-    # Nothing is written: the changes lie in a buffer over the tables, like those of a mutation before its commit.
     for table in tables:
         if table.rows_to_check is not None and table.rows_to_check.num_rows:
             pending.get_table(table.type).put(table.rows_to_check)
@@ -46,6 +41,18 @@ def check_constraints_of_merge(
         # The kept side's version still has these rows. Deleted here, they count alike in either direction of the merge.
         if table.rows is not None and len(table.rows.disputed):
             pending.get_table(table.type).delete(table.rows.disputed.to_pylist())
+    return pending
+
+
+def check_constraints_of_merge(
+    sides: MergeInputs, tables: Sequence[MergedTable], pending: WriteBuffer, conflicts: Conflicts
+) -> None:
+    """Check the constraints that the merged state could violate, and add violations to `conflicts`.
+
+    Each side is valid on its own, so only changes are checked. A constraint on a row or a table can break only where
+    rows are added to a table; edges are checked where one side changed them and the other deleted nodes.
+    """
+    view = pending.view
     findings = ConstraintFindings()
     for touched in pending.touched:
         check_rows(pending, touched, findings)
@@ -134,7 +141,7 @@ def _add_orphans(
         orphans = rows.filter(pa.array(is_among(rows.column(end.column), missing_ids)))
         if not orphans.num_rows:
             continue
-        reported = orphans.slice(0, MAX_REPORTED_PROBLEMS).to_pylist()
+        reported = orphans.slice(0, max(conflicts.remaining, 0)).to_pylist()
         evidence = read_evidence(sides, edge, [row[ID] for row in reported], [end.column])
         names = sides.names[maker], sides.names[sides.get_other(maker)]
         orphan_conflicts = [
@@ -154,5 +161,6 @@ def _build_orphan_conflict(
         table=edge.table_key,
         id=edge_id,
         property=end.name,
+        other_id=node_id,
         message=f"{edge.name} {quote_value(edge_id)} of `{maker}` leads {end.name} {node}, which `{deleter}` deleted",
     )

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from omnigraph.commit.manifest_types import Pin, Snapshot
 from omnigraph.engine.constraints.violations import quote_value
+from omnigraph.engine.merging.chosen_values import ChosenValues
 from omnigraph.engine.merging.conflicts import Conflict, ConflictKind, Conflicts
 from omnigraph.engine.merging.criss_cross_base import (
     BaseTable,
@@ -18,6 +19,7 @@ from omnigraph.engine.merging.criss_cross_base import (
 from omnigraph.engine.merging.edge_restoration import EndNodes, find_restorable, undelete
 from omnigraph.engine.merging.merged_blobs import MergedBlobs
 from omnigraph.engine.merging.replaced_rows import find_addresses, find_replaced_ids, read_rows
+from omnigraph.engine.merging.resolutions import TypeChoices
 from omnigraph.engine.merging.schema_agreement import (
     Side,
     build_dropped_property_conflict,
@@ -38,7 +40,7 @@ from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.engine.table_diff import TableDiff, diff_rows, diff_tables, read_rows_at
 from omnigraph.engine.view import View
 from omnigraph.schema.arrow import DST, ID, SRC
-from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
 from omnigraph.schema.values import format_value
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
 from omnigraph.storage.key_lookup import find_rows
@@ -108,6 +110,8 @@ class MergeInputs:
     catalog: Catalog
     """The schema of the merged state."""
     strategy: Side | None = None
+    choices: Mapping[str, TypeChoices] = field(default_factory=dict)
+    """What was decided about conflicts, by type; empty if nothing was."""
     criss_cross: CrissCrossBase | None = None
     """All bases, if there are several; `base` is one of them."""
     is_partial: bool = False
@@ -117,6 +121,11 @@ class MergeInputs:
     _differences: dict[tuple[str, int, str, int], TableDiff] = field(default_factory=dict, repr=False)
     _types: dict[int, dict[int, AnyType]] = field(default_factory=dict, repr=False)
     _holders: list[StateTable] = field(default_factory=list, repr=False)
+
+    def with_choices(self, choices: Mapping[str, TypeChoices]) -> "MergeInputs":
+        """Return these inputs with decisions about conflicts; what was compared is compared again only if partial."""
+        differences = {} if self.is_partial else self._differences
+        return replace(self, choices=choices, _differences=differences)
 
     def get_view(self, side: Side) -> View:
         """Return the state of a side."""
@@ -252,8 +261,10 @@ class MergeInputs:
             read_rows_at(base.table, np.concatenate([diff.deleted, diff.earlier]), [ID]).column(ID),
             read_rows_at(theirs.table, diff.inserted, [ID]).column(ID),
         ]
-        if self.strategy == "theirs" and isinstance(type_, EdgeType):
-            # A node that theirs changed and ours deleted stays, with the edges that ours deleted with it.
+        if type_.name in self.choices:
+            ids.append(pa.array(sorted(self.choices[type_.name].kept), pa.string()))
+        if (self.strategy == "theirs" or self.choices) and isinstance(type_, EdgeType):
+            # A node that theirs changed and ours deleted may stay, with the edges that ours deleted with it.
             for column, name in ((SRC, type_.source), (DST, type_.target)):
                 nodes = self._find_their_ids(self.catalog.nodes[name])
                 ids.append(base.table.find_rows(column, nodes, [ID]).column(ID))
@@ -279,10 +290,12 @@ def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
     nbytes = 0
     # Nodes come first: the nodes that stay decide which edges stay with them.
     for type_ in sides.catalog.types:
-        restorable = _find_restorable_edges(sides, type_, spared) if isinstance(type_, EdgeType) else None
+        restorable = _find_restorable(sides, type_, spared)
         table = _merge_table(sides, type_, conflicts, restorable)
-        if table.rows is not None and len(table.rows.spared):
-            spared[type_.name] = table.rows.spared
+        if isinstance(type_, NodeType):
+            kept = [*restorable.values(), *([] if table.rows is None else [table.rows.spared])]
+            if any(map(len, kept)):
+                spared[type_.name] = pa.concat_arrays(kept)
         tables.append(table)
         nbytes += table.nbytes
         if sides.watch is not None:
@@ -293,13 +306,29 @@ def merge_tables(sides: MergeInputs, conflicts: Conflicts) -> list[MergedTable]:
 _SIDES: tuple[Side, Side] = ("ours", "theirs")
 
 
-def _find_restorable_edges(sides: MergeInputs, edge: EdgeType, spared: Mapping[str, pa.Array]) -> pa.Array:
-    """Return the ids of edges that one side deleted with a node that the other one changed and the strategy keeps."""
+def _find_restorable(sides: MergeInputs, type_: AnyType, spared: Mapping[str, pa.Array]) -> dict[Side, pa.Array]:
+    """Return by the side that deleted them the ids of rows that stay: nodes that were chosen, and edges with nodes."""
+    if isinstance(type_, EdgeType):
+        if not any(name in spared for name in (type_.source, type_.target)):
+            return {}
+        deleters = _SIDES if sides.strategy is None else (sides.get_other(sides.strategy),)
+        # A strategy keeps the nodes of its side; beside it, nodes may be kept that this side deleted.
+        deleters = _SIDES if sides.choices else deleters
+        return {deleter: _find_restorable_edges(sides, type_, spared, deleter) for deleter in deleters}
+    kept = sides.choices[type_.name].kept if type_.name in sides.choices else None
+    if not kept:
+        return {}
+    ids = pa.array(sorted(kept), pa.string())
+    deleted = {side: concat_chunks(sides.read_deleted_rows(side, type_, [ID]).column(ID)) for side in _SIDES}
+    return {side: ids.filter(pa.array(is_among(ids, gone))) for side, gone in deleted.items()}
+
+
+def _find_restorable_edges(
+    sides: MergeInputs, edge: EdgeType, spared: Mapping[str, pa.Array], deleter: Side
+) -> pa.Array:
+    """Return the ids of edges that one side deleted with a node that stays."""
     ends = {SRC: edge.source, DST: edge.target}
     no_ids = pa.array([], pa.string())
-    if sides.strategy is None or not any(name in spared for name in ends.values()):
-        return no_ids
-    deleter = sides.get_other(sides.strategy)
     nodes = {
         column: EndNodes(
             spared=spared.get(name, no_ids),
@@ -311,14 +340,14 @@ def _find_restorable_edges(sides: MergeInputs, edge: EdgeType, spared: Mapping[s
 
 
 def _merge_table(
-    sides: MergeInputs, type_: AnyType, conflicts: Conflicts, restorable: pa.Array | None = None
+    sides: MergeInputs, type_: AnyType, conflicts: Conflicts, restorable: Mapping[Side, pa.Array]
 ) -> MergedTable:
-    """Return one table of the merged state; `restorable` are ids of rows that stay although one side deleted them."""
+    """Return one table of the merged state; `restorable` are ids of rows that stay, by the side that deleted them."""
     ours, theirs = (sides.find_table(sides.get_view(side), type_) for side in _SIDES)
     if ours is None or theirs is None:
         return _take_whole(sides, type_, "theirs" if ours is None else "ours")
     # A version that lacks edges of kept nodes can't be adopted unchanged.
-    restores = restorable is not None and len(restorable) > 0
+    restores = any(map(len, restorable.values()))
     is_settled = not (restores or sides.has_changed("theirs", type_) or _is_to_check(sides, type_, "ours"))
     if is_same_version(ours, theirs) or is_settled:
         return _take_whole(sides, type_, "ours")
@@ -369,7 +398,7 @@ def _merge_by_rows(
     base_table: BaseTable | None,
     side: Side,
     conflicts: Conflicts,
-    restorable: pa.Array | None,
+    restorable: Mapping[Side, pa.Array],
 ) -> MergedTable:
     """Merge a table row by row: start from the version of `side`, and apply the changes of the other."""
     other = sides.get_other(side)
@@ -390,18 +419,17 @@ def _merge_by_rows(
         prefer = "kept" if sides.strategy == side else "taken"
     blobs = MergedBlobs(type_, {None: kept, TAKEN: taken})
     diffs = [None if base is None else _find_differences(sides, type_, base, changer) for changer in (side, other)]
-    restored = build_empty_changes(type_).inserted
-    if restorable is not None and len(restorable):
-        if prefer == "kept":
-            theirs, ids = undelete(mine, theirs, restorable)
-            stored = read_rows(kept, ids, find_addresses(ids, base, kept, *diffs))
-            restored = RowProjection(type_, kept, None).project(stored)
-        else:
-            # The kept version lacks these rows, so they are added like inserted ones.
-            mine, ids = undelete(theirs, mine, restorable)
-            stored = read_rows(taken, ids, find_addresses(ids, base, taken, *reversed(diffs)))
-            restored = RowProjection(type_, taken, TAKEN).project(stored)
-            theirs = replace(theirs, inserted=pa.concat_tables([theirs.inserted, restored]))
+    unwritten = added = build_empty_changes(type_).inserted
+    if len(restorable.get(other, ())):
+        theirs, ids = undelete(mine, theirs, restorable[other])
+        stored = read_rows(kept, ids, find_addresses(ids, base, kept, *diffs))
+        unwritten = RowProjection(type_, kept, None).project(stored)
+    if len(restorable.get(side, ())):
+        # The kept version lacks these rows, so they are added like inserted ones.
+        mine, ids = undelete(theirs, mine, restorable[side])
+        stored = read_rows(taken, ids, find_addresses(ids, base, taken, *reversed(diffs)))
+        added = RowProjection(type_, taken, TAKEN).project(stored)
+        theirs = replace(theirs, inserted=pa.concat_tables([theirs.inserted, added]))
 
     def read_existing_rows(ids: pa.Array) -> pa.Table:
         existing = ids.filter(pa.array(~is_among(ids, mine.deleted)))
@@ -409,7 +437,10 @@ def _merge_by_rows(
 
     # Their rows lack columns that only our schema has; without our values they would overwrite them with defaults.
     filled = fill_known_values(type_, theirs, taken, kept, read_existing_rows)
-    rows = merge_three_way(type_, mine, filled, prefer=prefer, same_blobs=blobs.compare)
+    chosen = ChosenValues(type_, sides.choices.get(type_.name, TypeChoices()), side) if sides.choices else None
+    rows = merge_three_way(
+        type_, mine, filled, prefer=prefer, same_blobs=blobs.compare, chosen=chosen, limit=conflicts.limit
+    )
     for clash in rows.clashes:
         conflicts.add(clash.kind, _iter_conflicts(sides, type_, side, clash), clash.total)
     is_to_check = _is_to_check(sides, type_, side)
@@ -424,14 +455,12 @@ def _merge_by_rows(
         blobs=blobs,
         replaced=replaced,
         addresses=find_addresses(replaced, base, kept, *diffs),
-        rows_to_check=pa.concat_tables(
-            [_select_unchecked(mine, rows, is_all=is_to_check), *([restored] if prefer == "kept" else [])]
-        ),
+        rows_to_check=pa.concat_tables([_select_unchecked(mine, rows, is_all=is_to_check), unwritten]),
         bereft_sources=_find_bereft_sources(type_, mine, theirs, taken) if is_to_check else None,
         inserted=inserted,
         updated=rows.put.num_rows - inserted,
         deleted=len(rows.deleted),
-        restored=restored.num_rows,
+        restored=unwritten.num_rows + added.num_rows,
     )
 
 

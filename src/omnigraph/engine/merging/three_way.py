@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
+from omnigraph.engine.merging.chosen_values import ChosenValues
 from omnigraph.engine.merging.conflict_values import format_column
 from omnigraph.engine.merging.conflicts import ConflictKind
 from omnigraph.engine.merging.side_changes import SideChanges
@@ -25,7 +26,7 @@ SameBlobs: TypeAlias = Callable[[str, pa.Array, pa.Array], Mask]
 class Clash:
     """Rows on which the two sides disagree: in one property or, if that is None, whether the row exists.
 
-    The values are in their JSON form, and there are at most `MAX_REPORTED_PROBLEMS` of them; `total` counts all.
+    The values are in their JSON form, and there may be fewer than `total`, which counts all.
     """
 
     kind: ConflictKind
@@ -58,26 +59,37 @@ def merge_three_way(
     *,
     prefer: Prefer | None = None,
     same_blobs: SameBlobs | None = None,
+    chosen: ChosenValues | None = None,
+    limit: int = MAX_REPORTED_PROBLEMS,
 ) -> RowMerge:
     """Merge the changes of the taken side into the kept side.
 
     Changes to different properties of a row are combined, and equal changes count once. Different changes to the same
-    property are a clash, unless one side is preferred: then its value wins.
+    property are a clash, unless one side is preferred: then its value wins. With `chosen`, every clash has a decision.
+    At most `limit` rows of each clash are listed.
     """
-    merge = _ThreeWayMerge(type_, kept, taken, prefer, same_blobs or _refuse_blobs)
-    put = [*merge.merge_inserts(), *merge.merge_updates()]
+    merge = _ThreeWayMerge(type_, kept, taken, prefer, same_blobs or _refuse_blobs, chosen, limit)
+    put = [*merge.merge_inserts(), *merge.merge_updates(), *merge.revise_changed()]
     deleted = merge.merge_deletes()
     # Changed on one side and deleted on the other: the preferred side decides, else it is a clash.
     changed = taken.deleted.filter(pa.array(is_among(taken.deleted, kept.after.column(ID))))
     spared = changed if prefer == "kept" else changed.slice(0, 0)
     if prefer == "taken":
         spared = kept.deleted.filter(pa.array(is_among(kept.deleted, taken.after.column(ID))))
+    if chosen is not None and prefer is None:
+        revived = kept.deleted.filter(pa.array(is_among(kept.deleted, taken.after.column(ID))))
+        spared = pa.concat_arrays(
+            [
+                changed.filter(pa.array(chosen.find_staying(changed, is_kept_deleted=False))),
+                revived.filter(pa.array(chosen.find_staying(revived, is_kept_deleted=True))),
+            ]
+        )
     return RowMerge(
         put=pa.concat_tables([kept.inserted.slice(0, 0), *put]).combine_chunks(),
         deleted=deleted,
         clashes=tuple(merge.clashes),
         spared=spared,
-        disputed=changed if prefer is None else changed.slice(0, 0),
+        disputed=changed if prefer is None and chosen is None else changed.slice(0, 0),
     )
 
 
@@ -90,13 +102,23 @@ class _ThreeWayMerge:
     """The state of merging one table; collects the clashes."""
 
     def __init__(
-        self, type_: AnyType, kept: SideChanges, taken: SideChanges, prefer: Prefer | None, same_blobs: SameBlobs
+        self,
+        type_: AnyType,
+        kept: SideChanges,
+        taken: SideChanges,
+        prefer: Prefer | None,
+        same_blobs: SameBlobs,
+        chosen: ChosenValues | None,
+        limit: int,
     ) -> None:
         self.type = type_
         self.kept = kept
         self.taken = taken
         self.prefer = prefer
         self.same_blobs = same_blobs
+        # A preferred side leaves nothing to decide about rows.
+        self.chosen = chosen if prefer is None else None
+        self.limit = limit
         self.clashes: list[Clash] = []
 
     def merge_inserts(self) -> Iterator[pa.Table]:
@@ -127,6 +149,26 @@ class _ThreeWayMerge:
             self._add_delete_clash(taken, np.flatnonzero(is_deleted), is_kept_deleted=True)
             if self.prefer == "taken":
                 yield taken.after.filter(pa.array(is_deleted))
+            elif self.chosen is not None:
+                yield self._revise(self.chosen, taken, np.flatnonzero(is_deleted), is_kept_deleted=True)[0]
+
+    def revise_changed(self) -> Iterator[pa.Table]:
+        """Yield rows that the kept side changed and the other one deleted, and that get values of neither side."""
+        rows = find_positions(self.taken.deleted, self.kept.after.column(ID))
+        rows = rows[rows >= 0]
+        if self.chosen is not None and len(rows):
+            revised, is_revised = self._revise(self.chosen, self.kept, rows, is_kept_deleted=False)
+            yield revised.filter(pa.array(is_revised))
+
+    def _revise(
+        self, chosen: ChosenValues, changes: SideChanges, rows: np.ndarray, *, is_kept_deleted: bool
+    ) -> tuple[pa.Table, Mask]:
+        """Return those of the changed rows that stay, as they were decided to be, and which were revised."""
+        staying = rows[
+            chosen.find_staying(changes.after.column(ID).take(pa.array(rows)), is_kept_deleted=is_kept_deleted)
+        ]
+        after, before = (part.take(pa.array(staying)) for part in (changes.after, changes.before))
+        return chosen.revise(after, before, _select_rows(changes.changed, staying))
 
     def merge_deletes(self) -> pa.Array:
         deleted = self.taken.deleted
@@ -138,13 +180,16 @@ class _ThreeWayMerge:
             self._add_delete_clash(self.kept, rows, is_kept_deleted=False)
             if self.prefer == "taken":
                 is_to_delete |= is_changed
+            elif self.chosen is not None:
+                staying = self.chosen.find_staying(deleted.filter(pa.array(is_changed)), is_kept_deleted=False)
+                is_to_delete[np.flatnonzero(is_changed)[~staying]] = True
         return deleted.filter(pa.array(is_to_delete))
 
     def _add_delete_clash(self, changes: SideChanges, rows: np.ndarray, *, is_kept_deleted: bool) -> None:
         # With a preferred side there are no clashes: the caller applies its change.
-        if self.prefer is not None:
+        if self.prefer is not None or self.chosen is not None:
             return
-        reported = rows[:MAX_REPORTED_PROBLEMS]
+        reported = rows[: self.limit]
         after = self._build_documents(changes.after, changes.changed, reported)
         # A column without an entry in `unknown` is known everywhere: `mask & ~~mask` is `mask`.
         is_known = {name: mask & ~changes.unknown.get(name, ~mask) for name, mask in changes.changed.items()}
@@ -192,14 +237,25 @@ class _ThreeWayMerge:
             takes[name] = theirs_changed[name] & ~mine_changed[name]
             clashes[name] = self._find_differing(name, kept, taken, mine_changed[name] & theirs_changed[name])
         self._follow_texts(mine_changed, theirs_changed, takes, clashes)
-        if self.prefer is None:
+        if self.chosen is not None:
+            ids = kept.column(ID)
+            taken_by_choice = {name: self.chosen.find_taken(name, ids, mask) for name, mask in clashes.items()}
+            for p in self.type.properties:
+                if p.embedding is not None:
+                    taken_by_choice[p.name] = taken_by_choice[p.name] | taken_by_choice[p.embedding.source]
+            takes = {name: mask | taken_by_choice[name] for name, mask in takes.items()}
+        elif self.prefer is None:
             for name, mask in clashes.items():
                 self._add_clash(kind, name, mask, base, kept, taken)
         elif self.prefer == "taken":
             takes = {name: mask | clashes[name] for name, mask in takes.items()}
         columns = [_choose_values(kept.column(name), taken.column(name), takes[name]) for name in kept.schema.names]
         is_put = np.logical_or.reduce(list(takes.values()))
-        return pa.table(columns, schema=kept.schema).filter(pa.array(is_put))
+        merged = pa.table(columns, schema=kept.schema)
+        if self.chosen is not None:
+            merged, is_set = self.chosen.set_chosen(merged, None if base is None else base[0], clashes)
+            is_put = is_put | is_set
+        return merged.filter(pa.array(is_put))
 
     def _find_differing(self, name: str, kept: pa.Table, taken: pa.Table, candidates: Mask) -> Mask:
         """Return which of the candidate rows have different values in a column."""
@@ -244,7 +300,7 @@ class _ThreeWayMerge:
         rows = np.flatnonzero(mask)
         if not len(rows):
             return
-        reported = rows[:MAX_REPORTED_PROBLEMS]
+        reported = rows[: self.limit]
         before: list[object] = [None] * len(reported)
         is_base_known = [True] * len(reported)
         if base is not None:

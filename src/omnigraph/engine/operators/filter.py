@@ -18,6 +18,7 @@ from omnigraph.engine.search.text_match import evaluate_text_match, find_text_po
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import mask_missing, to_stored_type
 from omnigraph.query.expr import (
+    LIST_RANKS,
     Bm25,
     Compare,
     Distance,
@@ -27,7 +28,6 @@ from omnigraph.query.expr import (
     MetaColumn,
     Nearest,
     Op,
-    Rrf,
     Snippet,
     TextMatch,
     ValueRef,
@@ -111,7 +111,7 @@ def has_search(expr: Expr) -> bool:
     return any(isinstance(part, _SEARCHES) for part in walk(expr))
 
 
-_SEARCHES = (TextMatch, Nearest, Bm25, Rrf, Distance, Snippet, Entity)
+_SEARCHES = (TextMatch, Nearest, Bm25, *LIST_RANKS, Distance, Snippet, Entity)
 
 
 def evaluate_filters(

@@ -200,6 +200,19 @@ def sum_floats(
     return sums
 
 
+def sum_scaled(groups: Ints, count: int, values: Ints, exponents: Ints) -> ExactSums:
+    """Sum `value * 2^exponent` by group; the values have at most 62 bits."""
+    lowest = int(exponents.min(initial=0))
+    shift = exponents - lowest
+    places = shift // _DIGIT_BITS
+    highest = int(places.max(initial=0))
+
+    def split(rows: slice) -> tuple[list[Ints], Ints]:
+        return _split_shifted(values[rows], shift[rows] & np.int64(_DIGIT_BITS - 1)), places[rows]
+
+    return _sum_digits(groups, count, split, highest, lowest, None)
+
+
 def accumulate_whole(values: Ints | NDArray[np.uint64], starts: Ints) -> ExactSums:
     """Return for each row the exact sum of the whole numbers from its start up to it.
 
@@ -245,12 +258,16 @@ def _split_floats(values: Floats, lowest: int) -> tuple[list[Ints], Ints]:
     fraction, exponent = np.frexp(values)
     mantissa = np.ldexp(fraction, _MANTISSA_BITS).astype(np.int64)
     shift = np.where(mantissa == 0, 0, exponent.astype(np.int64) - _MANTISSA_BITS - lowest)
-    offset = shift & np.int64(_DIGIT_BITS - 1)
-    magnitude, sign = np.abs(mantissa), np.sign(mantissa)
-    # 53 bits shifted by up to 31 are at most 84: three digits.
+    return _split_shifted(mantissa, shift & np.int64(_DIGIT_BITS - 1)), shift // _DIGIT_BITS
+
+
+def _split_shifted(values: Ints, offset: Ints) -> list[Ints]:
+    """Return the three digits of whole numbers of at most 62 bits that are shifted by less than a digit."""
+    # 62 bits shifted by up to 31 are at most 93: three digits. Floats, of 53 bits, need no more than 84.
+    magnitude, sign = np.abs(values), np.sign(values)
     low = (magnitude & _MASK) << offset
     middle = ((magnitude >> _DIGIT_BITS) << offset) + (low >> _DIGIT_BITS)
-    return [(low & _MASK) * sign, (middle & _MASK) * sign, (middle >> _DIGIT_BITS) * sign], shift // _DIGIT_BITS
+    return [(low & _MASK) * sign, (middle & _MASK) * sign, (middle >> _DIGIT_BITS) * sign]
 
 
 def _sum_digits(

@@ -31,19 +31,21 @@ from omnigraph.query.expr import (
     Expr,
     Identity,
     MetaColumn,
+    Mmr,
     Nearest,
     Now,
     Op,
     ParamRef,
     Prop,
     Rank,
+    Rerank,
     Rrf,
     ShapedType,
     TextMatch,
     ValueRef,
     Window,
 )
-from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_tree import find_variable, find_variables
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
@@ -127,8 +129,8 @@ class Frame:
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
                 fields = list(build_entity_fields(expr.type, expr.fields, nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
-            case Nearest() | Bm25() | Rrf():
-                variable = find_ranked_variable(expr)
+            case Nearest() | Bm25() | Rrf() | Mmr() | Rerank():
+                variable = find_variable(expr)
                 at = self.get_positions(variable, rows)
                 scores = self.scores.get(expr)
                 if scores is not None:
@@ -285,11 +287,6 @@ class ScoreColumn:
 def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext) -> Frame:
     """Build the frame of a query's matches."""
     return Frame(bindings, {name: get_type_name(type_) for name, type_ in query.types.items()}, context)
-
-
-def find_ranked_variable(rank: Rank) -> str:
-    """Return the variable whose rows a rank orders."""
-    return rank.first.prop.variable if isinstance(rank, Rrf) else rank.prop.variable
 
 
 # --- output columns ------------------------------------------------------------------------------------

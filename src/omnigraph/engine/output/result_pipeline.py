@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.kernels import Check, find_distinct
+from omnigraph.engine.kernels import find_distinct
 from omnigraph.engine.output.aggregate import group
 from omnigraph.engine.output.distinct import select_distinct
 from omnigraph.engine.output.projection import (
@@ -16,7 +15,6 @@ from omnigraph.engine.output.projection import (
     ScoreColumn,
     build_frame,
     build_output_schema,
-    find_ranked_variable,
     project,
 )
 from omnigraph.engine.output.row_selection import filter_having, select_page
@@ -27,8 +25,8 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.ranking import rank_rows, score_rows
 from omnigraph.engine.search.search_arguments import reserve
-from omnigraph.query.expr import Expr, Nearest, Rank, Rrf, Window
-from omnigraph.query.expr_tree import find_windows, walk
+from omnigraph.query.expr import LIST_RANKS, Expr, ListRank, Nearest, Rank, Rrf, Window
+from omnigraph.query.expr_tree import find_variable, find_windows, walk
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.params import ParameterError, ParameterProblem
 
@@ -83,14 +81,15 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
         frame = matches
     first, last = resolve_row_range(query, context.inputs)
     rank: SortKey | None = None
-    if Rrf in query.kinds and any(isinstance(part, Rrf) for expr in _list_conditions(query) for part in walk(expr)):
+    parts = (part for expr in _list_conditions(query) for part in walk(expr))
+    if not query.kinds.isdisjoint(LIST_RANKS) and any(isinstance(part, ListRank) for part in parts):
         frame = _add_fused_scores(frame, query, first, last)
     if Window in query.kinds:
         frame = add_windows(frame, list(dict.fromkeys(w for expr in query.results for w in find_windows(expr))))
     if query.grouping is None:
         frame = filter_having(frame, query)
     if query.rank is not None:
-        if query.rank in frame.scores:
+        if isinstance(query.rank, Rrf) and query.rank in frame.scores:
             # A condition on the score needs all rows: they are scored already, and none was left out.
             rank = SortKey(query.rank, descending=True)
         else:
@@ -156,10 +155,10 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
 
     Rows that tie with the last of them stay: the sort keys after the rank decide between them.
     """
-    variable = find_ranked_variable(rank)
+    variable = find_variable(rank)
     at = frame.get_positions(variable)
     # A node may be in several matches, and is scored once.
-    candidates = _find_distinct(at[at >= 0], frame.context.budget.check)
+    candidates = find_distinct(at[at >= 0], frame.context.budget.check)
     ranked = rank_rows(frame.context, rank, frame.types[variable], candidates, top, with_ties=True)
     scores = ScoreColumn(ranked.positions, ranked.values)
     indices, has_score = scores.find(at)
@@ -171,19 +170,19 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
 
 
 def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | None) -> Frame:
-    """Add the scores of every `rrf` in the output or a condition: they depend on all candidates, also on dropped ones.
+    """Add the scores of ranks in the output or a condition that depend on all candidates, also on dropped ones.
 
     A rank that only orders the rows is computed later, for the first of them.
     """
     scores = dict(frame.scores)
     conditions = () if query.having is None else tuple(walk(query.having))
     for rank in dict.fromkeys(part for expr in _list_conditions(query) for part in walk(expr)):
-        if isinstance(rank, Rrf) and (rank != query.rank or rank in conditions):
-            variable = find_ranked_variable(rank)
+        if isinstance(rank, ListRank) and (rank != query.rank or rank in conditions):
+            variable = find_variable(rank)
             every = frame.get_positions(variable)
-            at = _find_distinct(every[every >= 0], frame.context.budget.check)
+            at = find_distinct(every[every >= 0], frame.context.budget.check)
             top = first if last is None else last
-            if query.per:
+            if query.per and isinstance(rank, Rrf):
                 # The first rows of a group may be far down: both lists have all rows.
                 top = frame.size
             values = score_rows(frame.context, rank, frame.types[variable], at, candidates=at, top=top)
@@ -195,9 +194,3 @@ def _list_conditions(query: ReadQuery) -> tuple[Expr, ...]:
     """Return the output and the conditions: a score in them is a value and not only an order."""
     having = () if query.having is None else (query.having,)
     return (*(column.value for column in query.output), *having)
-
-
-def _find_distinct(positions: NDArray[np.int64], check: Check) -> NDArray[np.int64]:
-    if len(positions) < 2 or bool(np.all(positions[1:] > positions[:-1])):
-        return positions
-    return find_distinct(positions, check)

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.kernels import find_distinct
-from omnigraph.engine.output.projection import Frame, Rows, ScoreColumn, build_frame, find_ranked_variable
+from omnigraph.engine.output.projection import Frame, Rows, ScoreColumn, build_frame
 from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.search.ranking import rank_rows, score_rows
 from omnigraph.query.expr import Bm25, Nearest
+from omnigraph.query.expr_tree import find_variable
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.storage.arrow_buffers import fill_nulls, is_valid
 
@@ -26,7 +27,7 @@ class ScoreCache:
         self._query = query
         self._rank = rank
         self._context = context
-        self.variable = find_ranked_variable(rank)
+        self.variable = find_variable(rank)
         self._type = get_type_name(query.types[self.variable])
         self._is_scored: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._has_score: NDArray[np.bool_] = np.zeros(0, np.bool_)

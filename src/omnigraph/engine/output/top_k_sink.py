@@ -19,7 +19,7 @@ from omnigraph.engine.output.projection import Rows, build_frame
 from omnigraph.engine.output.row_selection import filter_having, select_page
 from omnigraph.engine.output.score_cache import ScoreCache
 from omnigraph.engine.output.sort import SortKey, build_sort_keys, sort_runs
-from omnigraph.query.expr import Bm25, Nearest, Rrf, Window
+from omnigraph.query.expr import LIST_RANKS, Bm25, Nearest, Window
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import ReadQuery
 
@@ -57,8 +57,8 @@ class TopKSink:
         self._is_filtering = False
         self._sort_keys: tuple[SortKey, ...] = ()
         self._scores: ScoreCache | None = None
-        if not query.kinds.isdisjoint({Rrf, Window}):
-            # Rank fusion scores a row by its rank among all rows, and a window reads other rows: none may go before
+        if not query.kinds.isdisjoint({*LIST_RANKS, Window}):
+            # Some ranks score a row by all rows, and a window reads other rows: none may go before
             # all have arrived.
             return
         self._is_filtering = query.having is not None

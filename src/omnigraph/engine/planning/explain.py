@@ -187,24 +187,29 @@ def _format_block_title(step: BlockStep) -> str:
     match step:
         case SemiJoin():
             word = "without" if step.is_anti else "with"
-            return f"keep {_format_shared(step.shared)} {word} a match of"
+            return f"keep {_format_shared(step)} {word} a match of"
         case LeftJoin():
-            return f"for each {_format_shared(step.shared)} {_format_variables(step.binds) or 'matches'} or null of"
+            return f"for each {_format_shared(step)} {_format_variables(step.binds) or 'matches'} or null of"
         case UnionJoin():
             names = _format_variables(step.variables) or "a match"
-            per = f"for each {_format_shared(step.shared)} " if step.shared else ""
+            per = f"for each {_format_shared(step)} " if step.shared else ""
             return f"{per}distinct {names} of either"
         case Unnest():
             return f"each {_format_variable(step.variable)} in {format_expr(step.value)}"
         case BindValue():
-            per = f"for each {_format_shared(step.shared)} " if step.shared else "once "
+            per = f"for each {_format_shared(step)} " if step.shared else "once "
             return f"{per}bind ${step.block.variable} to {format_block(step.block)} of"
         case _:
             assert_never(step)
 
 
-def _format_shared(shared: Iterable[tuple[str, str]]) -> str:
-    return _format_variables(variable for variable, _ in shared)
+def _format_shared(step: SemiJoin | LeftJoin | UnionJoin | BindValue) -> str:
+    """Return what a block is solved for: the values it reads of an outer variable, or its rows."""
+    values = dict(step.outer_values)
+    return ", ".join(
+        ", ".join(map(format_expr, values.get(variable, ()))) or _format_variable(variable)
+        for variable, _ in step.shared
+    )
 
 
 def _format_variables(variables: Iterable[str]) -> str:

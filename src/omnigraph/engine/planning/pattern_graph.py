@@ -101,6 +101,12 @@ class PatternGraph:
         """Return whether alternatives or a list bind an end of a hop."""
         return hop.source in self.late_variables or hop.target in self.late_variables
 
+    def find_ends_of(self, variables: Iterable[str], hops: Iterable[Hop]) -> set[str]:
+        """Return the nodes between which hops bind edges or walks that are among the variables."""
+        wanted = set(variables)
+        bound = (hop for hop in hops if hop.edge_variable in wanted or (hop.walk and hop.walk.variable in wanted))
+        return {end for hop in bound for end in (hop.source, hop.target)}
+
     def group_hops(self, hops: Iterable[Hop]) -> HopsByVariable:
         """Return the hops between different variables, by both ends."""
         variables = (*self.outer, *self.own_variables, *self.late_variables)

@@ -106,10 +106,11 @@ class PendingPredicates:
         ends = ({hop.source, hop.target} for hop in self.late_hops)
         return set[str]().union(*predicate_reads, *(block.reads for block in self.blocks), *ends)
 
-    def take_ready(self, bound: Iterable[str]) -> list[PendingBlock]:
+    def take_ready(self, bound: Iterable[str], *, with_first: bool) -> list[PendingBlock]:
         """Remove and return the blocks that can and should be solved as soon as these variables are bound.
 
         Optional blocks come last. A value that only the output reads is computed last too: for the rows that are left.
+        Unless `with_first`, no value comes first: the nodes of the pattern do, if it has any.
         """
         names = set(bound)
         reads = set[str]().union(
@@ -121,7 +122,7 @@ class PendingPredicates:
             for pending in self.blocks
             if pending.reads <= names
             and not isinstance(pending.block, OptionalMatch)
-            and not (isinstance(pending.block, ValueBlock) and not (names and pending.binds & reads))
+            and not (isinstance(pending.block, ValueBlock) and not ((names or with_first) and pending.binds & reads))
             # The elements of a list multiply the rows, so they wait until something reads them.
             and not (isinstance(pending.block, EachBlock) and not pending.binds & (reads | ends))
         ]
@@ -178,11 +179,11 @@ class PlanBuilder:
 
     # --- pending predicates -----------------------------------------------------------------------------
 
-    def apply_pending(self, *, with_blocks: bool = True) -> None:
+    def apply_pending(self, *, with_blocks: bool = True, with_first: bool = False) -> None:
         """Apply all predicates, and all blocks, whose variables are bound by now."""
         self._apply_predicates()
         while with_blocks:
-            ready = self.pending.take_ready(self.bound)
+            ready = self.pending.take_ready(self.bound, with_first=with_first)
             if not ready:
                 return
             for pending in ready:

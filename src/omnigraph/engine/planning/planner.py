@@ -34,6 +34,7 @@ from omnigraph.engine.planning.counted_subtrees import SubtreePlanner, estimate_
 from omnigraph.engine.planning.decorrelate import decorrelate
 from omnigraph.engine.planning.join_conditions import find_equal_component, find_join
 from omnigraph.engine.planning.join_order import JoinOrderPlanner
+from omnigraph.engine.planning.outer_reads import find_outer_values
 from omnigraph.engine.planning.pattern_graph import PatternGraph
 from omnigraph.engine.planning.plan_builder import MatchSemantics, PendingPredicates, PlanBuilder, PlanContext
 from omnigraph.lang.query_ast import BlockKind
@@ -52,6 +53,7 @@ from omnigraph.query.logical_plan import (
     ValueBlock,
     list_sources,
 )
+from omnigraph.query.plan_checks import require
 from omnigraph.query.rules.empty_pattern import is_empty
 
 # A cross product with at least this number of rows on both sides gets a warning.
@@ -224,12 +226,18 @@ class _PatternPlanner:
         for _ in self._graph.late_variables:
             plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_inputs(left, plain)
+            # A list may read values that read no node.
+            builder.apply_pending(with_first=bool(builder.pending.late_hops))
             # Hops between variables that are bound now were followed with them.
             plain = [hop for hop in plain if hop.source in left or hop.target in left]
             self._add_connected(left, [*self._take_late_hops(), *plain])
         plain = [hop for hop in plain if hop.source in left or hop.target in left]
         self._add_components(self._graph.find_components(plain, left, ()), plain)
+        builder.apply_pending(with_first=True)
         builder.apply_last()
+        # A predicate or hop that is forgotten would be a wrong answer.
+        require(not builder.pending.join_predicates, "a predicate was not applied")
+        require(not builder.pending.late_hops, "a hop from an alternative or an element was not followed")
         builder.finish(builder.needed)
         # Both refer back to this planner, and the cycle would keep alive what was read for the plan.
         del self._builder, self._subtree_planner
@@ -253,19 +261,21 @@ class _PatternPlanner:
             builder.apply_pending()
         left[:] = [variable for variable in left if variable not in members]
 
-    def _find_inputs(self) -> set[str]:
-        """Return the variables that alternatives read and that are not bound yet."""
+    def _find_inputs(self, hops: list[Hop]) -> set[str]:
+        """Return the nodes that must be bound before alternatives and lists, which read them or what hops bind."""
         blocks = self._builder.pending.blocks
         late = [pending for pending in blocks if pending.binds & self._graph.late_variables.keys()]
         inputs = set[str]().union(*(pending.reads for pending in late))
         # A block may read what another one binds, so all that leads to it is needed.
         while more := {name for block in blocks if block.binds & inputs for name in block.reads} - inputs:
             inputs |= more
+        # An edge or a walk is bound by its hop, between nodes.
+        inputs |= self._graph.find_ends_of(inputs, hops)
         return (inputs - self._builder.bound.keys()) & set(self._graph.own_variables)
 
     def _add_inputs(self, left: list[str], hops: list[Hop]) -> None:
         """Add the components of the variables that alternatives read: solving these makes their hops possible."""
-        inputs = self._find_inputs()
+        inputs = self._find_inputs(hops)
         components = self._graph.find_components(hops, left, ())
         needed = [component for component in components if inputs.intersection(component)]
         self._add_components(needed, hops)
@@ -359,7 +369,14 @@ class _PatternPlanner:
         pattern = decorrelate(block, rows, self._context.costs)
         steps = self._plan_inner(block, pattern, (), MatchSemantics.EXISTS, rows)
         kept = rows * estimate_test_share(block)
-        return SemiJoin(number=number, shared=self._get_shared(block), steps=steps, rows=kept, is_anti=block.negated)
+        return SemiJoin(
+            number=number,
+            shared=self._get_shared(block),
+            outer_values=find_outer_values(block),
+            steps=steps,
+            rows=kept,
+            is_anti=block.negated,
+        )
 
     def _plan_optional(self, block: OptionalMatch, rows: float, binds: frozenset[str]) -> LeftJoin:
         number = self._context.next_number()
@@ -367,8 +384,15 @@ class _PatternPlanner:
         steps = self._plan_inner(block, block.pattern, bound, self._semantics, rows)
         paired = max(rows, steps[-1].rows if steps else rows)
         fan_out = paired / max(rows, 1.0)
-        shared = self._get_shared(block)
-        return LeftJoin(number=number, shared=shared, steps=steps, binds=bound, rows=paired, fan_out=fan_out)
+        return LeftJoin(
+            number=number,
+            shared=self._get_shared(block),
+            outer_values=find_outer_values(block),
+            steps=steps,
+            binds=bound,
+            rows=paired,
+            fan_out=fan_out,
+        )
 
     def _plan_either(self, block: EitherBlock, rows: float, binds: frozenset[str]) -> UnionJoin:
         number = self._context.next_number()
@@ -384,6 +408,7 @@ class _PatternPlanner:
         return UnionJoin(
             number=number,
             shared=self._get_shared(block),
+            outer_values=find_outer_values(block),
             alternatives=alternatives,
             variables=listed,
             binds=bound,
@@ -409,6 +434,7 @@ class _PatternPlanner:
         return BindValue(
             number=number,
             shared=self._get_shared(block),
+            outer_values=find_outer_values(block),
             steps=steps,
             block=block,
             types=tuple((name, type_name) for name, type_name in types.items() if name in reads),

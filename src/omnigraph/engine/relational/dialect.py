@@ -3,7 +3,19 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from omnigraph.engine.relational.tree import ComputedRows, ScanRows, SortTerm
+from omnigraph.engine.relational.tree import (
+    BlockFold,
+    CombinedFold,
+    ComputedRows,
+    DigitList,
+    DigitSum,
+    FloatTerm,
+    ListOfValues,
+    PartialFold,
+    ScanRows,
+    SortTerm,
+    UnnestRows,
+)
 from omnigraph.query.expr import Aggregate, Expr
 
 
@@ -81,6 +93,38 @@ class SqlDialect(Protocol):
 
     def print_fold(self, aggregate: Aggregate, multiplicity: str | None) -> str:
         """Return the text of an aggregate; rows count as often as the quoted column `multiplicity` says.
+
+        Raises:
+            UnsupportedForm: It has no exact counterpart.
+        """
+        ...
+
+    def print_partial(self, measure: PartialFold | CombinedFold | DigitSum | DigitList) -> str:
+        """Return the text of an aggregate that is made in two steps: over parts of a group, then over these.
+
+        Raises:
+            UnsupportedForm: It has no exact counterpart.
+        """
+        ...
+
+    def print_float_part(self, term: FloatTerm) -> str:
+        """Return the text of the digit or the place of a float.
+
+        Raises:
+            UnsupportedForm: The engine adds floats in another way.
+        """
+        ...
+
+    def print_block(self, measure: BlockFold | ListOfValues) -> str:
+        """Return the text of the value of a block.
+
+        Raises:
+            UnsupportedForm: It has no exact counterpart.
+        """
+        ...
+
+    def print_unnest(self, rows: UnnestRows, source: str) -> str:
+        """Return a query for a row per element of a list; `source` follows `from`.
 
         Raises:
             UnsupportedForm: It has no exact counterpart.

@@ -14,6 +14,17 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.schema.types import Scalar, ValueType
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFunction:
+    """A function over columns of DuckDB's own types, such as lists of what it has collected."""
+
+    name: str
+    argument_types: tuple[str, ...]
+    """As DuckDB writes them."""
+    type: str
+    evaluate: Callable[[Sequence[pa.Array]], pa.Array]
+
+
 @dataclass(slots=True)
 class FunctionErrors:
     """The errors of delegated functions: DuckDB only passes on their text."""
@@ -30,13 +41,16 @@ class FunctionErrors:
             raise self.first
 
 
-def _build_call(function: DelegatedFunction, errors: FunctionErrors, size: int) -> Callable[..., pa.Array]:
+def _build_call(
+    evaluate: Callable[[Sequence[pa.Array]], pa.Array], errors: FunctionErrors, size: int
+) -> Callable[..., pa.Array]:
     """Return a function as DuckDB calls it, in any of its threads."""
 
     def call(*columns: pa.ChunkedArray) -> pa.Array:
         try:
-            return function.evaluate(columns, len(columns[0]))
+            return evaluate(columns)
         except OmnigraphError as error:
+            # Threads may fail at the same time: any of their errors is one of the statement.
             errors.first = errors.first or error
             raise
 
@@ -47,18 +61,31 @@ def _build_call(function: DelegatedFunction, errors: FunctionErrors, size: int) 
 
 
 def register_functions(
-    connection: duckdb.DuckDBPyConnection, functions: Sequence[DelegatedFunction], errors: FunctionErrors
+    connection: duckdb.DuckDBPyConnection,
+    functions: Sequence[DelegatedFunction | EngineFunction],
+    errors: FunctionErrors,
 ) -> None:
     """Create the functions that a statement calls; what they raise is put into `errors`."""
     for function in functions:
-        # One that reads no column is still an error only in a statement that has a row.
-        types: Sequence[ValueType] = function.argument_types or (Scalar.BOOL,)
+        own = function if isinstance(function, EngineFunction) else _describe(function)
         connection.create_function(
-            function.name,
-            _build_call(function, errors, len(types)),
-            [duckdb.sqltype(DUCKDB.print_type(type_)) for type_ in types],
-            duckdb.sqltype(DUCKDB.print_type(function.type)),
+            own.name,
+            _build_call(own.evaluate, errors, len(own.argument_types)),
+            [duckdb.sqltype(type_) for type_ in own.argument_types],
+            duckdb.sqltype(own.type),
             type=PythonUDFType.ARROW,
             null_handling=FunctionNullHandling.SPECIAL,
-            side_effects=not function.argument_types,
+            # Without it DuckDB calls a function of constants while it plans, even if the statement has no row.
+            side_effects=isinstance(function, DelegatedFunction) and not function.argument_types,
         )
+
+
+def _describe(function: DelegatedFunction) -> EngineFunction:
+    # One that reads no column is still an error only in a statement that has a row.
+    types: Sequence[ValueType] = function.argument_types or (Scalar.BOOL,)
+    return EngineFunction(
+        name=function.name,
+        argument_types=tuple(map(DUCKDB.print_type, types)),
+        type=DUCKDB.print_type(function.type),
+        evaluate=lambda columns: function.evaluate(columns, len(columns[0])),
+    )

@@ -33,6 +33,7 @@ from omnigraph.query.expr import (
     In,
     IsNull,
     Missing,
+    Mmr,
     Nearest,
     Not,
     Now,
@@ -41,6 +42,7 @@ from omnigraph.query.expr import (
     Prop,
     RecordExpr,
     RecordsParam,
+    Rerank,
     Rrf,
     Snippet,
     StartsWith,
@@ -69,6 +71,8 @@ _UNSUPPORTED: dict[type, str] = {
     Nearest: "`nearest`",
     Bm25: "`bm25`",
     Rrf: "`rrf`",
+    Mmr: "`mmr`",
+    Rerank: "`rerank`",
     Snippet: "`snippet`",
     Distance: "a distance of two vectors",
     Aggregate: "an aggregate inside of an expression",
@@ -99,7 +103,7 @@ class ExpressionPrinter:
         Raises:
             UnsupportedForm: No engine of tables can evaluate a part of it.
         """
-        if _can_overflow(expr, find_column):
+        if can_overflow(expr, find_column):
             return self._delegate(expr, find_column, reports_overflow=True)
         return self._print(expr, find_column)
 
@@ -305,14 +309,17 @@ def _are_integers(left: ValueType, right: ValueType) -> bool:
 
 
 def _find_unsupported(expr: Expr) -> str | None:
+    if isinstance(expr, In) and not isinstance(expr.collection.type, ListOf):
+        return "a test for a node or edge in a list"
     if isinstance(expr, Prop | Identity | ValueRef):
         return f"`${expr.variable}` in this place"
     return _UNSUPPORTED.get(type(expr))
 
 
-def _can_overflow(expr: Expr, find_column: FindColumn) -> bool:
+def can_overflow(expr: Expr, find_column: FindColumn = lambda _: None) -> bool:
+    """Return whether an expression calculates an integer that may not fit; what has a column is calculated."""
     if find_column(expr) is not None:
         return False
     if isinstance(expr, Computed) and expr.function in _OVERFLOWING and expr.type is Scalar.I64:
         return True
-    return any(_can_overflow(child, find_column) for child in list_children(expr))
+    return any(can_overflow(child, find_column) for child in list_children(expr))

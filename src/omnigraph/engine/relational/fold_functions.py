@@ -31,6 +31,8 @@ from omnigraph.storage.arrow_buffers import is_valid, read_numbers
 from omnigraph.storage.columnar_sets import concat_chunks
 
 Ints = NDArray[np.int64]
+# Integers up to this one are exact as floats.
+_MAX_EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,10 @@ class TotalFunction:
     text: str
     """The aggregate, for messages."""
     is_average: bool = False
+    is_row_value: bool = False
+    """Whether it is called for each row that is shown, not for each group."""
+    is_calculation: bool = False
+    """Whether the message about a sum that does not fit is that of a calculation, as for a value block."""
 
     @property
     def type(self) -> Scalar:
@@ -56,12 +62,12 @@ class TotalFunction:
         Raises:
             QueryError: A sum does not fit into I64.
         """
-        totals = [None if total is None else int(total) for total in columns[0].to_pylist()]
         if self.is_average:
-            # A quotient of Python's integers is exact, and rounded once.
-            pairs = zip(totals, columns[1].to_pylist(), strict=True)
-            return pa.array([None if total is None else total / count for total, count in pairs], pa.float64())
+            return divide_totals(concat_chunks(columns[0]), concat_chunks(columns[1]))
+        totals = [None if total is None else int(total) for total in columns[0].to_pylist()]
         if any(total is not None and not -(2**63) <= total < 2**63 for total in totals):
+            if self.is_calculation:
+                raise QueryError.calculation_overflow(self.text)
             raise QueryError.aggregate_overflow(self.text, str(Scalar.I64))
         return pa.array(totals, pa.int64())
 
@@ -141,6 +147,8 @@ class CollectFunction:
     limit: int | None = None
     has_multiplicity: bool = False
     """Whether the last of the lists tells how often each value is repeated."""
+    keeps_zeros: bool = False
+    """Whether -0.0 stays itself; else it becomes 0.0, which it equals."""
 
     @property
     def type(self) -> ListOf:
@@ -152,8 +160,8 @@ class CollectFunction:
         lists = concat_chunks(columns[0])
         groups = np.asarray(pc.list_parent_indices(lists)).astype(np.int64)
         values = lists.flatten().cast(to_arrow_type(self.of))
-        if pa.types.is_floating(values.type):
-            values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0, which it equals
+        if pa.types.is_floating(values.type) and not self.keeps_zeros:
+            values = pc.add(values, pa.scalar(0.0, values.type))
         beside = [concat_chunks(column).flatten() for column in columns[1:]]
         times = read_numbers(beside.pop().cast(pa.int64())) if self.has_multiplicity else None
         keys = [column.cast(to_arrow_type(type_)) for column, type_ in zip(beside, self.keys, strict=True)]
@@ -174,6 +182,21 @@ class CollectFunction:
         offsets = np.concatenate(([0], np.cumsum(np.bincount(groups[rows], minlength=len(lists)))))
         items = values.take(pa.array(rows))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=pa.list_(items.type))
+
+
+def divide_totals(totals: pa.Array, counts: pa.Array) -> pa.Array:
+    """Return exact averages, rounded once, of integers of any size or their texts; null where nothing was counted."""
+    numbers = counts.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    is_missing = numbers == 0
+    try:
+        whole = totals.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        whole = None
+    if whole is not None and not np.any(np.abs(whole) > _MAX_EXACT) and not np.any(numbers > _MAX_EXACT):
+        return pa.array(whole / np.where(is_missing, 1, numbers), pa.float64(), mask=is_missing)
+    # Python divides integers of any size, and rounds once.
+    pairs = zip(totals.to_pylist(), numbers.tolist(), strict=True)
+    return pa.array([int(total) / count if count else None for total, count in pairs], pa.float64())
 
 
 FoldFunction = TotalFunction | ListFold | CollectFunction

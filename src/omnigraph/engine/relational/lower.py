@@ -6,10 +6,11 @@ caller runs in another way or refuses by name.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from omnigraph.engine.physical_plan import (
     VALUE_TYPE,
+    BindValue,
     Check,
     Close,
     Compact,
@@ -26,6 +27,7 @@ from omnigraph.engine.physical_plan import (
     Membership,
     Merge,
     Node,
+    Nothing,
     Product,
     Scan,
     SemiJoin,
@@ -40,10 +42,14 @@ from omnigraph.engine.relational.lower_state import (
     INNER_COUNT,
     LoweringHost,
     LoweringState,
+    ValueColumn,
+    check_value,
+    has_one_form,
     is_column_of,
     pick_columns,
     rename_column,
 )
+from omnigraph.engine.relational.lower_values import bind_block, bind_default, is_test_alone, unnest
 from omnigraph.engine.relational.tree import (
     MULTIPLICITY,
     AnyOf,
@@ -60,14 +66,31 @@ from omnigraph.engine.relational.tree import (
     SingleRow,
     UnionAll,
     name_id,
+    name_overflow,
     name_property,
     name_row,
+    name_value,
 )
-from omnigraph.query.expr import Compare, Contains, Entity, Expr, Identity, In, MetaColumn, Or, Prop, StartsWith
+from omnigraph.lang.source import Span
+from omnigraph.query.expr import (
+    Compare,
+    Const,
+    Contains,
+    Entity,
+    Expr,
+    ExprType,
+    Identity,
+    In,
+    MetaColumn,
+    Or,
+    Prop,
+    StartsWith,
+)
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.union_types import is_union
 from omnigraph.schema.arrow import ID
+from omnigraph.schema.types import Scalar
 
 # A hop from at most this share of all edges, and of all nodes, reads only the edges of these nodes before it merges
 # parallel ones. From all nodes, the test passes every edge and costs a join.
@@ -84,6 +107,8 @@ class LoweredPattern:
     rest: tuple[Step, ...] = ()
     reason: str = ""
     """The form that the first step of the rest has, if there is a rest."""
+    values: Mapping[str, ValueColumn] = field(default_factory=dict)
+    """By variable, the values that the relation has a column for."""
 
 
 def lower_steps(
@@ -95,25 +120,33 @@ def lower_steps(
     is_set: bool,
     reads: Iterable[Expr] = (),
     rows: float = 1.0,
+    values: Mapping[str, ValueColumn] | None = None,
 ) -> LoweredPattern:
     """Lower as many steps as have a relational form, from the rows of `start`, which bind `bound`.
 
     `is_set` tells that only the existence of a match matters. `reads` are expressions whose properties the relation
-    needs to have in the end; with a rest, it has those that were read so far.
+    needs to have in the end; with a rest, it has those that were read so far. `values` are those of variables that
+    the start has columns for.
     """
     state = LoweringState(
-        host=host, relation=start, bound=dict(bound), columns=_collect_columns(steps, reads), is_set=is_set, rows=rows
+        host=host,
+        relation=start,
+        bound=dict(bound),
+        columns=_collect_columns(steps, reads),
+        is_set=is_set,
+        rows=rows,
+        values=dict(values or {}),
     )
     for number, step in enumerate(steps):
-        before = state.relation, dict(state.bound)
+        before = state.relation, dict(state.bound), dict(state.values)
         try:
             _add(state, step)
         except UnsupportedForm as error:
-            state.relation, state.bound = before
+            state.relation, state.bound, state.values = before
             state.attach_rows()
-            return LoweredPattern(state.relation, state.bound, steps[number:], error.form)
+            return LoweredPattern(state.relation, state.bound, steps[number:], error.form, state.values)
     state.attach_rows()
-    return LoweredPattern(state.relation, state.bound)
+    return LoweredPattern(state.relation, state.bound, values=state.values)
 
 
 def _collect_columns(steps: tuple[Step, ...], reads: Iterable[Expr]) -> dict[str, set[str]]:
@@ -122,6 +155,10 @@ def _collect_columns(steps: tuple[Step, ...], reads: Iterable[Expr]) -> dict[str
     for step in iter_steps(steps):
         if isinstance(step, Filter):
             exprs += step.predicates
+        elif isinstance(step, Unnest):
+            exprs.append(step.value)
+        elif isinstance(step, BindValue):
+            exprs += step.block.exprs
         elif isinstance(step, Join):
             exprs += [part for condition in step.conditions for part in _list_sides(condition)]
     columns: dict[str, set[str]] = {}
@@ -169,6 +206,10 @@ def _add(state: LoweringState, step: Step) -> None:
             _left_join(state, step)
         case UnionJoin():
             _union_join(state, step)
+        case BindValue():
+            _bind_value(state, step)
+        case Unnest():
+            unnest(state, step)
         case Compact():
             _compact(state, step.keep)
         case Merge():
@@ -385,6 +426,7 @@ def _cross(state: LoweringState, steps: tuple[Step, ...], predicates: tuple[Expr
     joined: Relation = JoinRows(kind=JoinKind.INNER, left=state.relation, right=other, equal=(), predicates=predicates)
     state.relation = state.multiply(joined) if INNER_COUNT in other.names else joined
     state.bound.update(inner.bound)
+    state.values.update(inner.values)
 
 
 def _solve_block(
@@ -401,10 +443,26 @@ def _solve_block(
         is_set=is_set,
         rows=state.rows,
         seeds=columns,
+        values=dict(state.values),
     )
+    if _is_empty(steps):
+        inner.relation = Select(input=seeds, predicates=(_NEVER,))
+        return inner
     for step in steps:
         _add(inner, step)
     return inner
+
+
+def _is_empty(steps: tuple[Step, ...]) -> bool:
+    """Return whether a block has no match at all; its variables have no columns then."""
+    return any(isinstance(step, Nothing) for step in steps)
+
+
+def _bind_value(state: LoweringState, step: BindValue) -> None:
+    if _is_empty(step.steps):
+        bind_default(state, step.block)
+        return
+    bind_block(state, step, _solve_block(state, step.shared, step.steps, is_set=is_test_alone(step.block)))
 
 
 def _test(state: LoweringState, step: SemiJoin) -> None:
@@ -445,26 +503,31 @@ def _join_block(
     )
     state.relation = state.multiply(joined) if INNER_COUNT in joined.names else joined
     for variable in binds:
-        if inner.bound.get(variable, VALUE_TYPE) == VALUE_TYPE:
-            raise UnsupportedForm("an optional block that computes a value")
-        state.bound[variable] = inner.bound[variable]
+        if variable in inner.values:
+            state.bind_value(variable, inner.values[variable])
+        elif inner.bound.get(variable, VALUE_TYPE) == VALUE_TYPE:
+            raise UnsupportedForm("an optional block that binds a value")
+        else:
+            state.bound[variable] = inner.bound[variable]
 
 
 def _union_join(state: LoweringState, step: UnionJoin) -> None:
-    if any(step.conversions) or step.elements:
+    if any(step.conversions):
         raise UnsupportedForm("alternatives of several types")
     columns = state.list_shared(step.shared)
-    keys = (*columns, *map(name_id, step.variables))
+    elements = dict(step.elements)
+    named = {name: name_value(name) if name in elements else name_id(name) for name in (*step.variables, *step.binds)}
+    keys = (*columns, *(named[name] for name in step.variables))
     parts: list[Relation] = []
     bound: dict[str, str] = {}
     for steps in step.alternatives:
         inner = _solve_block(state, step.shared, steps, is_set=True)
-        if any(inner.bound.get(variable, VALUE_TYPE) == VALUE_TYPE for variable in step.variables):
-            raise UnsupportedForm("alternatives that compute a value")
+        for variable in step.variables:
+            _check_alternative(inner, variable, elements.get(variable))
         parts.append(pick_columns(inner.relation, keys))
         bound = inner.bound
     united = Distinct(input=UnionAll(inputs=tuple(parts)))
-    kept = pick_columns(united, (*columns, *map(name_id, step.binds)))
+    kept = pick_columns(united, (*columns, *(named[name] for name in step.binds)))
     state.relation = JoinRows(
         kind=JoinKind.INNER,
         left=state.relation,
@@ -473,17 +536,37 @@ def _union_join(state: LoweringState, step: UnionJoin) -> None:
         is_null_equal=True,
     )
     state.bound.update({variable: bound[variable] for variable in step.binds})
+    state.values.update({name: ValueColumn(elements[name]) for name in step.binds if name in elements})
+
+
+def _check_alternative(inner: LoweringState, variable: str, element: ExprType | None) -> None:
+    """Check that the matches of an alternative have the variable in a column; `element` is its type if it is a value.
+
+    Raises:
+        UnsupportedForm: They have not, or not as the other alternatives.
+    """
+    if element is None:
+        if inner.bound.get(variable, VALUE_TYPE) == VALUE_TYPE:
+            raise UnsupportedForm("alternatives that compute a value")
+        return
+    check_value(variable, inner.values)
+    if inner.values[variable].type != element or not has_one_form(element):
+        raise UnsupportedForm(f"alternatives with elements of the type {element}")
 
 
 def _compact(state: LoweringState, keep: tuple[str, ...]) -> None:
     state.keep(keep)
     names = [name for name in state.relation.names if name != MULTIPLICITY]
+    # Values have no ids: their own columns tell them apart, or their rows stay as they are.
+    computed = [variable for variable, type_name in state.bound.items() if type_name == VALUE_TYPE]
+    own = [_list_value_keys(state, variable) for variable in computed]
+    if None in own:
+        return
     if state.is_set:
         state.relation = Distinct(input=pick_columns(state.relation, tuple(names)))
         return
     keys = [name for name in names if name.endswith("@id") or name in state.seeds]
-    # Values have no ids: their own columns tell them apart.
-    keys += [name_row(variable) for variable, type_name in state.bound.items() if type_name == VALUE_TYPE]
+    keys += [key for each in own if each is not None for key in each if key not in state.seeds]
     has_counts = MULTIPLICITY in state.relation.names
     counted = CountSum(column=MULTIPLICITY if has_counts else None)
     others: list[tuple[str, Measure]] = [(name, AnyOf(column=name)) for name in names if name not in keys]
@@ -492,6 +575,18 @@ def _compact(state: LoweringState, keep: tuple[str, ...]) -> None:
     )
 
 
+def _list_value_keys(state: LoweringState, variable: str) -> list[str] | None:
+    """Return the columns that tell the values of a variable apart; None if nothing does."""
+    if name_row(variable) in state.relation.names:
+        return [name_row(variable)]
+    column = state.values[variable]
+    if not column.is_comparable:
+        return None
+    # A null that is unknown because of an overflow is another value than a null.
+    return [name_value(variable), *([] if column.overflow is None else [name_overflow(variable)])]
+
+
+_NEVER = Const(value=False, type=Scalar.BOOL, origin=Span(0, 0))
 # Columns that only one step has.
 _STEP_FROM, _STEP_TO = "#from", "#to"
 _OTHER_END = "#other end"
@@ -526,6 +621,4 @@ def _build_predicate(condition: JoinCondition) -> Expr:
 
 def _name_form(step: Step) -> str:
     """Return the name of a form that has no relational counterpart, for the user."""
-    if isinstance(step, Unnest):
-        return "each"
-    return {"BindValue": "a value block", "Nothing": "a pattern without matches"}.get(type(step).__name__, "a step")
+    return {"Nothing": "a pattern without matches"}.get(type(step).__name__, "a step")

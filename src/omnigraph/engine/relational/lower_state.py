@@ -1,7 +1,7 @@
 """The state of a lowering: the relation that grows step by step, and what its columns are."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from omnigraph.engine.physical_plan import SEED, VALUE_TYPE, Node
@@ -22,14 +22,33 @@ from omnigraph.engine.relational.tree import (
     name_id,
     name_property,
     name_row,
+    name_value,
 )
-from omnigraph.query.expr import Expr
+from omnigraph.query.expr import ArrayOf, Expr, ExprType, RecordOf
 from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.logical_plan import Count
 from omnigraph.query.union_types import is_union
 from omnigraph.schema.arrow import ID
+from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
 # The counts of a side that is about to be joined.
 INNER_COUNT = "#inner count"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueColumn:
+    """The values of a variable that a relation computes."""
+
+    type: ExprType
+    overflow: str | None = None
+    """The calculation, if values may be null because it overflowed; the column `name_overflow` tells which."""
+    has_one_zero: bool = False
+    """Whether a float is never -0.0, as those that a stage hands on."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether an engine of tables merges only values that are the same: it takes 0.0 and -0.0 for one."""
+        return self.has_one_zero or has_one_form(self.type)
 
 
 class LoweringHost(Protocol):
@@ -58,6 +77,15 @@ class LoweringHost(Protocol):
         """
         ...
 
+    def resolve_limit(self, limit: Count) -> int:
+        """Return the number that the limit of a block is.
+
+        Raises:
+            UnsupportedForm: It is negative, which is an error only where there is a match.
+            ParameterError: The same, of an engine that can't wait for a match.
+        """
+        ...
+
     def compute_rows(self, node: Node, columns: tuple[tuple[str, str], ...]) -> ComputedRows | None:
         """Return the rows that a node's filters leave if our own engine should find them first, else None."""
         ...
@@ -78,6 +106,8 @@ class LoweringState:
     """The expected number of rows."""
     seeds: tuple[str, ...] = ()
     """In a block, the columns of the outer combination that a row belongs to: they are never dropped."""
+    values: dict[str, ValueColumn] = field(default_factory=dict)
+    """By variable, the values that the relation has in the column `name_value`."""
 
     def list_scan_columns(self, variable: str) -> tuple[tuple[str, str], ...]:
         """Return what a scan of a variable's table reads: its id, its position if needed, and what is read later."""
@@ -104,9 +134,29 @@ class LoweringState:
     def require_variable(self, variable: str) -> None:
         """Join what is read of a bound variable and the relation does not have yet."""
         type_name = self.bound[variable]
-        if type_name == VALUE_TYPE or is_union(type_name):
-            raise UnsupportedForm("a condition on a computed value")
-        self.attach(variable, type_name)
+        if type_name == VALUE_TYPE:
+            if variable not in self.values:
+                raise UnsupportedForm("a value of an earlier stage")
+        elif is_union(type_name):
+            raise UnsupportedForm("a condition on a variable of several types")
+        else:
+            self.attach(variable, type_name)
+
+    def require_values(self, expr: Expr) -> None:
+        """Join what an expression reads, whose value is kept: so no integer in it may have overflowed.
+
+        Raises:
+            UnsupportedForm: One may have.
+        """
+        self.require_columns(expr)
+        for variable in find_variables(expr):
+            if self.bound.get(variable) == VALUE_TYPE:
+                check_value(variable, self.values)
+
+    def bind_value(self, variable: str, column: ValueColumn) -> None:
+        """Record that the relation has the values of a variable."""
+        self.bound[variable] = VALUE_TYPE
+        self.values[variable] = column
 
     def attach_rows(self) -> None:
         """Add the columns that are still missing: positions of rows, and properties that are read later."""
@@ -133,7 +183,8 @@ class LoweringState:
         """Drop the variables that nothing reads any more; the number of rows stays."""
         if SEED in variables:
             # The outer variables of a block identify its seeds.
-            variables = (*variables, *(name for name in self.bound if name_id(name) in self.seeds))
+            is_seed = {name for name in self.bound if not {name_id(name), name_value(name)}.isdisjoint(self.seeds)}
+            variables = (*variables, *is_seed)
         self.bound = {name: type_name for name, type_name in self.bound.items() if name in variables}
         self.relation = pick_columns(self.relation, self.list_live_columns())
 
@@ -147,12 +198,44 @@ class LoweringState:
 
     def list_shared(self, shared: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the columns of the outer variables that a block reads."""
-        names = []
-        for variable, type_name in shared:
-            if type_name == VALUE_TYPE or is_union(type_name):
-                raise UnsupportedForm("a block that reads a computed value")
-            names.append(name_id(variable))
-        return tuple(names)
+        return tuple(self._name_shared(variable, type_name) for variable, type_name in shared)
+
+    def _name_shared(self, variable: str, type_name: str) -> str:
+        if is_union(type_name):
+            raise UnsupportedForm("a block that reads a variable of several types")
+        if type_name != VALUE_TYPE:
+            return name_id(variable)
+        check_value(variable, self.values)
+        if not self.values[variable].is_comparable:
+            raise UnsupportedForm(f"a comparison of values of the type {self.values[variable].type}")
+        return name_value(variable)
+
+
+def check_value(variable: str, values: Mapping[str, ValueColumn]) -> None:
+    """Check that a relation has the values of a variable, and that null has one meaning in them.
+
+    In a condition it has: there, an integer that overflowed is unknown.
+
+    Raises:
+        UnsupportedForm: They are elsewhere, or a null may be an integer that overflowed.
+    """
+    if variable not in values:
+        raise UnsupportedForm("a value of an earlier stage")
+    if values[variable].overflow is not None:
+        raise UnsupportedForm("a sum of integers, which may overflow, in this place")
+
+
+def has_one_form(type_: ExprType) -> bool:
+    """Return whether equal values of a type are the same: those without floats and whole nodes or edges."""
+    match type_:
+        case Scalar():
+            return not type_.is_float
+        case ListOf(element=element) | ArrayOf(element=element):
+            return has_one_form(element)
+        case RecordOf(fields=fields):
+            return all(has_one_form(field_type) for _, field_type in fields)
+        case _:
+            return isinstance(type_, EnumOf)
 
 
 def is_column_of(name: str, variables: Iterable[str]) -> bool:

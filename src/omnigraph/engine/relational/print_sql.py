@@ -9,18 +9,26 @@ from dataclasses import dataclass, field
 from omnigraph.engine.relational.dialect import ReachText, SqlDialect
 from omnigraph.engine.relational.tree import (
     AnyOf,
+    BlockFold,
     ColumnTerm,
+    CombinedFold,
     ComputedRows,
     CountSum,
+    DefaultTerm,
+    DigitList,
+    DigitSum,
     Distinct,
     ExprTerm,
+    FloatTerm,
     Fold,
     GroupRows,
     JoinKind,
     JoinRows,
+    ListOfValues,
     Measure,
     NumberTerm,
     OrderRows,
+    PartialFold,
     ProductTerm,
     Project,
     Reach,
@@ -30,6 +38,7 @@ from omnigraph.engine.relational.tree import (
     SingleRow,
     Term,
     UnionAll,
+    UnnestRows,
     get_inputs,
 )
 
@@ -37,6 +46,8 @@ from omnigraph.engine.relational.tree import (
 NO_COLUMN = "#one"
 # The column with the number of a row within its group, for a limit of each group.
 _ROW_NUMBER = "#number"
+# Spark counts the rows of a limit in 32 bits.
+_MAX_LIMIT = 2**31 - 1
 _JOIN_WORDS = {
     JoinKind.INNER: "join",
     JoinKind.LEFT: "left join",
@@ -62,6 +73,7 @@ def print_query(root: Relation, dialect: SqlDialect) -> str:
 
 def _count_readers(root: Relation) -> dict[int, int]:
     """Return by `id` of a relation how many others read it."""
+    # By `id`, which stays valid because the root holds every relation. Each is followed once.
     readers: dict[int, int] = {}
     pending = [root]
     while pending:
@@ -128,6 +140,8 @@ class _Printer:
                 return self._print_groups(relation)
             case OrderRows():
                 return self._print_order(relation)
+            case UnnestRows():
+                return self.dialect.print_unnest(relation, self._print_source(relation.input))
             case Reach():
                 return self._print_reach(relation)
 
@@ -142,6 +156,7 @@ class _Printer:
         on = " and ".join(terms) or "true"
         own = [f"l.{quote(name)}" for name in join.left.names]
         if join.kind in (JoinKind.INNER, JoinKind.LEFT):
+            # A name of both sides is a key, taken from the left: a left join may have null for it on the right.
             own += [f"r.{quote(name)}" for name in join.right.names if name not in join.left.names]
         word = _JOIN_WORDS[join.kind]
         if self.dialect.name == "spark" and join.kind in (JoinKind.SEMI, JoinKind.ANTI):
@@ -154,6 +169,7 @@ class _Printer:
         items += [f"{self._print_measure(measure)} as {quote(name)}" for name, measure in groups.measures]
         by = f" group by {', '.join(map(quote, groups.keys))}" if groups.keys else ""
         if groups.drops_empty and not groups.keys:
+            # Without keys, SQL has one row even if the input has none.
             by = " having count(*) > 0"
         return f"select {', '.join(items)} from {self._print_source(groups.input)}{by}"
 
@@ -169,6 +185,10 @@ class _Printer:
             case Fold():
                 multiplicity = None if measure.multiplicity is None else quote(measure.multiplicity)
                 return self.dialect.print_fold(measure.aggregate, multiplicity)
+            case PartialFold() | CombinedFold() | DigitSum() | DigitList():
+                return self.dialect.print_partial(measure)
+            case BlockFold() | ListOfValues():
+                return self.dialect.print_block(measure)
             case _:
                 raise AssertionError(measure)
 
@@ -177,13 +197,15 @@ class _Printer:
         order = ", ".join(map(self.dialect.print_sort_term, rows.order))
         by = f" order by {order}" if order else ""
         source = self._print_source(rows.input)
-        if not rows.per:
+        if not rows.per and (rows.limit or 0) <= _MAX_LIMIT:
             limit = "" if rows.limit is None else f" limit {rows.limit}"
             offset = f" offset {rows.offset}" if rows.offset else ""
             return f"select {names} from {source}{by}{limit}{offset}"
+        # Sorted again outside: the order of a subquery is not that of the query.
         number = self.dialect.quote(_ROW_NUMBER)
-        groups = ", ".join(map(self.dialect.quote, rows.per))
-        numbered = f"select *, row_number() over (partition by {groups}{by}) as {number} from {source}"
+        groups = f"partition by {', '.join(map(self.dialect.quote, rows.per))}" if rows.per else ""
+        # Spark numbers rows in an order only.
+        numbered = f"select *, row_number() over ({groups}{by or ' order by 1'}) as {number} from {source}"
         last = "" if rows.limit is None else f" and {number} <= {rows.offset + rows.limit}"
         return f"select {names} from ({numbered}) as q where {number} > {rows.offset}{last}{by}"
 
@@ -211,6 +233,10 @@ class _Printer:
                 return "null" if term.value is None else f"cast({term.value} as bigint)"
             case ProductTerm():
                 return " * ".join(f"coalesce({self.dialect.quote(name)}, 1)" for name in term.factors)
+            case DefaultTerm():
+                return f"coalesce({self.dialect.quote(term.name)}, {self.dialect.print_expression(term.default)})"
+            case FloatTerm():
+                return self.dialect.print_float_part(term)
             case ExprTerm(is_key=True):
                 return self.dialect.print_key(term.expr)
             case ExprTerm():

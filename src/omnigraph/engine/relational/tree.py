@@ -10,10 +10,12 @@ from enum import Enum
 from typing import TypeAlias
 
 from omnigraph.query.expr import Aggregate as AggregateExpr
-from omnigraph.query.expr import Expr
+from omnigraph.query.expr import Const, Expr
 
 # The stored column of a scan that is no property: the position of the row in its table.
 ROW_POSITION = "@row"
+# Digits of floats have 53 bits and up to this many less one; summed over 2^63 rows they fit into 128 bits.
+FLOAT_PLACE_BITS = 9
 # The number of matches that a row stands for. No variable can have this name, because of the `#`.
 MULTIPLICITY = "#count"
 
@@ -41,6 +43,11 @@ def name_property(variable: str, column: str) -> str:
 def name_value(variable: str) -> str:
     """Return the name of the column of a variable that is bound to a value."""
     return f"{mark_capitals(variable)}@value"
+
+
+def name_overflow(variable: str) -> str:
+    """Return the name of the column that tells whether a variable's value is null because an integer overflowed."""
+    return f"{mark_capitals(variable)}@overflow"
 
 
 # --- terms ---------------------------------------------------------------------------------------------
@@ -76,7 +83,27 @@ class ExprTerm:
     """Whether it is grouped or sorted by: both zeros are one value, and an integer that overflows is an error."""
 
 
-Term: TypeAlias = ColumnTerm | NumberTerm | ProductTerm | ExprTerm
+@dataclass(frozen=True, slots=True)
+class DefaultTerm:
+    """The value of a column, or a constant where it is null."""
+
+    name: str
+    default: Const
+
+
+@dataclass(frozen=True, slots=True)
+class FloatTerm:
+    """A part of a float, which is `digit * 2^(FLOAT_PLACE_BITS * place)` with integers; null where `where` is not true.
+
+    Sums of digits of equal places are sums of integers, so that a sum of floats is exact in any order.
+    """
+
+    expr: Expr
+    where: Expr | None
+    is_place: bool
+
+
+Term: TypeAlias = ColumnTerm | NumberTerm | ProductTerm | ExprTerm | DefaultTerm | FloatTerm
 
 
 # --- relations -----------------------------------------------------------------------------------------
@@ -226,7 +253,64 @@ class Fold:
     multiplicity: str | None = None
 
 
-Measure: TypeAlias = CountSum | AnyOf | Fold
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialFold:
+    """An aggregate of a part of a group's rows, for `CombinedFold`; a sum or count may be wider than 64 bits."""
+
+    aggregate: AggregateExpr
+    multiplicity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinedFold:
+    """The aggregate of a group from a column of `PartialFold`s, in the form that `Fold` has."""
+
+    aggregate: AggregateExpr
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigitSum:
+    """The sum of a column of a float's digits, as often as `multiplicity` says; it may be wider than 64 bits."""
+
+    digit: str
+    multiplicity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigitList:
+    """The list of pairs of a place and the sum of its digits, of the places that have one."""
+
+    place: str
+    total: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockFold:
+    """The value of a block of the language, from the values of its matches in `column`; None to count the matches.
+
+    A sum of integers that exceeds 64 bits is null, and true in a column with `is_overflow`.
+    """
+
+    aggregate: AggregateExpr
+    column: str | None = None
+    multiplicity: str | None = None
+    is_overflow: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOfValues:
+    """The values of a column in an order, as a list; rows without a value are left out."""
+
+    aggregate: AggregateExpr
+    """The same as an aggregate of the language, whose sort keys are those of `order`."""
+    column: str
+    order: tuple["SortTerm", ...]
+
+
+Measure: TypeAlias = (
+    CountSum | AnyOf | Fold | PartialFold | CombinedFold | DigitSum | DigitList | BlockFold | ListOfValues
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +354,25 @@ class OrderRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnnestRows:
+    """A row for each element of a list; a row whose list is null or empty is dropped."""
+
+    input: "Relation"
+    value: Expr
+    element: str | None
+    """The name of the column with the element, if it is read."""
+    position: str | None
+    """The name of the column with the place of the element, from 0."""
+    is_test: bool = False
+    """Whether a row with elements stays once, without them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the relation."""
+        return (*self.input.names, *(name for name in (self.element, self.position) if name is not None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     """The pairs of ids that are connected by a shortest walk of `low` to `high` edges; without `high`, of any length.
 
@@ -307,6 +410,7 @@ Relation: TypeAlias = (
     | Distinct
     | GroupRows
     | OrderRows
+    | UnnestRows
     | Reach
 )
 

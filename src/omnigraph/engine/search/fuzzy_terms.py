@@ -31,6 +31,12 @@ class Spellings:
             np.bitwise_or.reduceat(_build_masks(self._letters), self._starts) if words else np.empty(0, np.uint64)
         )
 
+    @property
+    def nbytes(self) -> int:
+        """The size in memory."""
+        arrays = (self._lengths, self._starts, self._letters, self._masks)
+        return int(sum(array.nbytes for array in arrays))
+
     def find_within(self, word: str, edits: int, check: Check = lambda: None) -> NDArray[np.int64]:
         """Return the numbers of the words within `edits` of a word, ascending."""
         check()

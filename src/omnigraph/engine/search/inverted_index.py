@@ -1,8 +1,12 @@
-"""An inverted index in memory: the rows that have a word, how often, and the words of each row in order."""
+"""An inverted index: the rows that have a word, how often, and the words of each row in order.
+
+Words and stems are numbered in their order as text, so that equal texts have equal numbers, in memory and in storage.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +22,81 @@ Rows = NDArray[np.int32]
 _BYTES_PER_WORD = 120
 
 
+class TextIndex(Protocol):
+    """An inverted index over rows, counted from 0, in memory or in storage.
+
+    A *word* is folded, a *token* is the stem of one or several words.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate memory that the index itself holds."""
+        ...
+
+    @property
+    def text_count(self) -> int:
+        """Number of rows with a text, even an empty one."""
+        ...
+
+    @property
+    def word_count(self) -> int:
+        """Number of words of all rows."""
+        ...
+
+    @property
+    def has_text(self) -> NDArray[np.bool_]:
+        """Which rows have a text, even an empty one."""
+        ...
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Number of words of each row."""
+        ...
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the words of each row start among those of all rows, and after the last row their number."""
+        ...
+
+    @property
+    def token_of(self) -> NDArray[np.int32]:
+        """The token of each word."""
+        ...
+
+    @property
+    def spellings(self) -> Spellings:
+        """The words, laid out for fuzzy matching."""
+        ...
+
+    @property
+    def token_spellings(self) -> Spellings:
+        """The tokens, laid out for fuzzy matching."""
+        ...
+
+    def find_token(self, stem: str) -> int | None:
+        """Return the token of a stem; None if no row has it."""
+        ...
+
+    def get_postings(self, token: int) -> tuple[Rows, NDArray[np.int32]]:
+        """Return the rows that have a token, ascending, and its frequency in each."""
+        ...
+
+    def take_words(self, at: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the words at these ascending places among those of all rows; see `starts`."""
+        ...
+
+
 @dataclass(frozen=True)
 class InvertedIndex:
-    """An inverted index over rows, counted from 0, and their texts as numbers of words.
+    """A `TextIndex` in memory.
 
-    A *word* is folded, a *token* is the stem of one or several words. `stream` has the words of row `i` at
-    `starts[i]:starts[i + 1]`. The rows with token `t` are `rows[bounds[t]:bounds[t + 1]]`, ascending, with their term
-    frequencies in `times`.
+    `stream` has the words of row `i` at `starts[i]:starts[i + 1]`. The rows with token `t` are
+    `rows[bounds[t]:bounds[t + 1]]`, ascending, with their term frequencies in `times`.
     """
 
     words: tuple[str, ...]
@@ -51,6 +123,16 @@ class InvertedIndex:
         lengths = 4 * self.size
         return sum(array.nbytes for array in arrays) + lengths + len(self.words) * _BYTES_PER_WORD
 
+    @property
+    def text_count(self) -> int:
+        """See `TextIndex`."""
+        return int(np.count_nonzero(self.has_text))
+
+    @property
+    def word_count(self) -> int:
+        """See `TextIndex`."""
+        return len(self.stream)
+
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
         """Number of words of each row."""
@@ -71,22 +153,19 @@ class InvertedIndex:
         low, high = self.bounds[token], self.bounds[token + 1]
         return self.rows[low:high], self.times[low:high]
 
-    def find_tokens(self, stems: Sequence[str]) -> list[int]:
-        """Return the distinct tokens of these stems, in order; stems that no row has are left out."""
-        return [self.tokens[stem] for stem in dict.fromkeys(stems) if stem in self.tokens]
+    def find_token(self, stem: str) -> int | None:
+        """See `TextIndex`."""
+        return self.tokens.get(stem)
+
+    def take_words(self, at: NDArray[np.int64]) -> NDArray[np.int32]:
+        """See `TextIndex`."""
+        return self.stream[at]
 
 
-@dataclass(frozen=True)
-class FragmentRun:
-    """A run of fragments, each identified by its files, and the index of all rows written to them, once it is built."""
-
-    fragments: tuple[tuple[str, ...], ...]
-    rows: int
-    index: InvertedIndex | None = None
-
-    def merge(self, other: "FragmentRun") -> "FragmentRun":
-        """Return both as one run, whose index is still to be built."""
-        return FragmentRun(self.fragments + other.fragments, self.rows + other.rows)
+def find_tokens(index: TextIndex, stems: Sequence[str]) -> list[int]:
+    """Return the distinct tokens of these stems, in order; stems that no row has are left out."""
+    tokens = (index.find_token(stem) for stem in dict.fromkeys(stems))
+    return [token for token in tokens if token is not None]
 
 
 def build_index(texts: pa.Array, budget: Budget | None = None, language: str | None = None) -> InvertedIndex:
@@ -98,18 +177,21 @@ def build_index(texts: pa.Array, budget: Budget | None = None, language: str | N
         parts.append(part.words)
         counts.append(np.diff(part.starts))
         check()
-    stream = np.concatenate(parts) if parts else np.empty(0, np.int32)
+    words, order = _sort_words(vocabulary.words)
+    stream = order[np.concatenate(parts)] if parts else np.empty(0, np.int32)
     starts = np.zeros(len(texts) + 1, np.int64)
     if counts:
         np.cumsum(np.concatenate(counts), out=starts[1:])
     # Stemming the distinct words, not the stream: each word is stemmed once per index.
-    tokens: dict[str, int] = {}
-    numbers = [tokens.setdefault(stem, len(tokens)) for stem in stem_words(vocabulary.words, language)]
-    token_of = np.array(numbers, np.int32)
+    stems = stem_words(words, language)
+    # Numbered in their order, not by first appearance: an index that is rebuilt during a search must give each stem the
+    # number that the search already holds.
+    tokens = {stem: number for number, stem in enumerate(sorted(set(stems)))}
+    token_of = np.fromiter(map(tokens.__getitem__, stems), np.int32, len(stems))
     check()
     bounds, rows, times = _build_postings(token_of[stream], np.diff(starts), len(tokens), check)
     return InvertedIndex(
-        words=tuple(vocabulary.words),
+        words=tuple(words),
         tokens=tokens,
         token_of=token_of,
         stream=stream,
@@ -119,6 +201,14 @@ def build_index(texts: pa.Array, budget: Budget | None = None, language: str | N
         times=times,
         has_text=np.asarray(texts.is_valid()),
     )
+
+
+def _sort_words(words: Sequence[str]) -> tuple[list[str], NDArray[np.int32]]:
+    """Return the words in order, and the new number of each."""
+    by_word = sorted(range(len(words)), key=words.__getitem__)
+    order = np.empty(len(words), np.int32)
+    order[by_word] = np.arange(len(words), dtype=np.int32)
+    return [words[number] for number in by_word], order
 
 
 def _build_postings(

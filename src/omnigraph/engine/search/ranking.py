@@ -1,8 +1,7 @@
-"""Rank and score rows by `nearest`, `bm25` and `rrf` (reciprocal rank fusion)."""
+"""Rank and score rows by `nearest`, `bm25`, `rrf` (reciprocal rank fusion), `mmr` and `rerank`."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
@@ -13,14 +12,16 @@ from numpy.typing import NDArray
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import TextIndexSegment, get_language, iter_segments
+from omnigraph.engine.search.list_ranking import choose_different, rerank_pool
 from omnigraph.engine.search.nearest_ranking import rank_nearest
 from omnigraph.engine.search.nth_largest import find_nth_largest
+from omnigraph.engine.search.scores import Floats, Scores
 from omnigraph.engine.search.search_arguments import reserve, resolve_k, resolve_text
 from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
 from omnigraph.engine.search.tokenizer import Check, iter_with_check
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.union_reader import UnionReader
-from omnigraph.query.expr import Bm25, Nearest, Rank, Rrf
+from omnigraph.query.expr import Bm25, ListRank, Mmr, Nearest, Rank, Rerank, Rrf
 from omnigraph.query.logical_plan import RRF_LIMIT_FACTOR, RRF_MIN_ROWS
 from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
@@ -29,16 +30,6 @@ from omnigraph.storage.arrow_buffers import read_numbers
 # The usual parameters of BM25: how soon repetitions of a word saturate, and how strongly long texts are penalised.
 K1 = 1.2
 B = 0.75
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Ranked rows with their scores: the best first, ties by id."""
-
-    positions: NDArray[np.int64]
-    values: Floats
 
 
 def rank_rows(
@@ -74,8 +65,8 @@ def rank_rows(
         case Bm25():
             positions, values = _rank_bm25(context, rank, type_name, candidates)
             return _take_best(context, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
-        case Rrf():
-            positions, values = _rank_rrf(context, rank, type_name, candidates, top)
+        case Rrf() | Mmr() | Rerank():
+            positions, values = _rank_list(context, rank, type_name, candidates, top)
             return _take_best(context, type_name, positions, -values, top, with_ties=with_ties, sign=-1.0)
         case _:
             assert_never(rank)
@@ -101,8 +92,9 @@ def score_rows(
             positions, values = rank_nearest(context, rank, type_name, distinct, None)
         case Bm25():
             positions, values = _rank_bm25(context, rank, type_name, distinct)
-        case Rrf():
-            positions, values = _rank_rrf(context, rank, type_name, distinct if candidates is None else candidates, top)
+        case Rrf() | Mmr() | Rerank():
+            listed = distinct if candidates is None else candidates
+            positions, values = _rank_list(context, rank, type_name, listed, top)
         case _:
             assert_never(rank)
     order = np.argsort(positions, kind="stable")
@@ -235,6 +227,28 @@ def _compute_idf(matching: int, count: int) -> float:
 def _compute_tf(times: NDArray[np.int32], lengths: NDArray[np.int32], mean_length: float) -> Floats:
     saturated: Floats = times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / mean_length))
     return saturated
+
+
+# --- ranks that depend on all candidates ---------------------------------------------------------------
+
+
+def _rank_list(
+    context: ExecutionContext, rank: ListRank, type_name: str, candidates: Positions, top: int | None
+) -> tuple[Positions, Floats]:
+    """Return the rows that such a rank orders, and their scores."""
+    if isinstance(rank, Rrf):
+        return _rank_rrf(context, rank, type_name, candidates, top)
+    pool = rank_rows(context, rank.rank, type_name, candidates, max(RRF_LIMIT_FACTOR * (top or 0), RRF_MIN_ROWS))
+    # In the order of ids, so that the first of equal rows is the one that the order of ties puts first.
+    is_same = np.ones(max(len(pool.positions) - 1, 0), np.bool_)
+    positions = _sort_ties_by_id(context.get_reader(type_name), pool.positions, is_same, context)
+    if isinstance(rank, Rerank):
+        return rerank_pool(context, rank, type_name, positions)
+    by_position = np.argsort(pool.positions, kind="stable")
+    values = pool.values[by_position][np.searchsorted(pool.positions[by_position], positions)]
+    # A distance is smallest for the best row.
+    relevance = -values if isinstance(rank.rank, Nearest) else values
+    return choose_different(context, rank, type_name, Scores(positions.astype(np.int64, copy=False), relevance), top)
 
 
 # --- rrf ---------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def _store_curve(
     cache: GraphCache, table: LanceTable, column: str, index: StoredVectorIndex, curve: RecallCurve
 ) -> None:
     files = {name for fragment in table.list_fragments() for name in fragment.files}
-    cache.store_derived(_build_key(table, column, index), [table], lambda: _encode_curve(curve, files))
+    cache.store_derived([(_build_key(table, column, index), lambda: _encode_curve(curve, files))], [table])
 
 
 def _encode_curve(curve: RecallCurve, files: set[str]) -> list[Body]:

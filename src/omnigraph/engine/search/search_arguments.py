@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
-from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rrf, Snippet, TextMatch
+from omnigraph.query.expr import Bm25, Const, Expr, Input, Nearest, Rerank, Rrf, Snippet, TextMatch
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.schema.catalog import Value
 
 # The expressions whose arguments are checked.
-SEARCHES: frozenset[type[Expr]] = frozenset({TextMatch, Bm25, Snippet, Nearest, Rrf})
+SEARCHES: frozenset[type[Expr]] = frozenset({TextMatch, Bm25, Snippet, Nearest, Rrf, Rerank})
 
 
 def check_search_arguments(exprs: Iterable[Expr], inputs: QueryInputs) -> None:
@@ -46,6 +46,8 @@ def _check(part: Expr, inputs: QueryInputs) -> None:
             resolve_text(inputs, part.query, "snippet")
         case Nearest():
             _resolve_vector_input(inputs, part)
+        case Rerank():
+            resolve_text(inputs, part.query, "rerank")
         case Rrf():
             resolve_k(inputs, part)
         case _:

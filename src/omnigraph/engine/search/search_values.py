@@ -14,7 +14,8 @@ from omnigraph.engine.search.search_arguments import reserve, resolve_text
 from omnigraph.engine.search.snippet import build_snippets
 from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
 from omnigraph.engine.value_store import evaluate_bound, to_stored_type
-from omnigraph.query.expr import Bm25, Distance, Expr, Nearest, Prop, Rank, Rrf, Snippet, ValueRef
+from omnigraph.query.expr import Bm25, Distance, Expr, Mmr, Nearest, Prop, Rank, Rerank, Rrf, Snippet, ValueRef
+from omnigraph.query.expr_tree import find_variable
 from omnigraph.schema.catalog import Metric
 
 SearchValue: TypeAlias = Rank | Distance | Snippet
@@ -50,8 +51,8 @@ def evaluate_search_value(
                 language = get_language(context.get_reader(types[variable]), expr.prop.name)
                 stems = stem_query(query, context.budget.check, language)
             return build_snippets(texts, stems, context.budget.check, language)
-        case Nearest() | Bm25() | Rrf():
-            variable = expr.first.prop.variable if isinstance(expr, Rrf) else expr.prop.variable
+        case Nearest() | Bm25() | Rrf() | Mmr() | Rerank():
+            variable = find_variable(expr)
             return evaluate_bound(columns[variable], lambda at: score_rows(context, expr, types[variable], at))
 
 

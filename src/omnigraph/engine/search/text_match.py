@@ -17,7 +17,7 @@ from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import find_matching_positions, get_language, has_index, iter_segments
 from omnigraph.engine.search.fuzzy_terms import choose_max_edits
-from omnigraph.engine.search.inverted_index import InvertedIndex, build_index
+from omnigraph.engine.search.inverted_index import TextIndex, build_index, find_tokens
 from omnigraph.engine.search.search_arguments import reserve, resolve_edits, resolve_text
 from omnigraph.engine.search.tokenizer import Check, Word, iter_with_check, tokenize
 from omnigraph.engine.tables.table_reader import TableReader
@@ -154,11 +154,11 @@ def stem_query(text: str, check: Check = lambda: None, language: str | None = No
 # --- matching rows -----------------------------------------------------------------------------------
 
 
-def find_rows(index: InvertedIndex, pattern: TextPattern, check: Check = lambda: None) -> Positions:
+def find_rows(index: TextIndex, pattern: TextPattern, check: Check = lambda: None) -> Positions:
     """Return the rows of an index that match a pattern, ascending; `check` may raise to end a long search."""
     match pattern:
         case AnyWord():
-            return _find_any_word(index, index.find_tokens(pattern.stems), check)
+            return _find_any_word(index, find_tokens(index, pattern.stems), check)
         case AllWords():
             return _find_all_words(index, pattern, check)
         case NearWord():
@@ -167,7 +167,7 @@ def find_rows(index: InvertedIndex, pattern: TextPattern, check: Check = lambda:
             assert_never(pattern)
 
 
-def _find_any_word(index: InvertedIndex, tokens: list[int], check: Check) -> Positions:
+def _find_any_word(index: TextIndex, tokens: list[int], check: Check) -> Positions:
     if len(tokens) == 1:
         return index.get_postings(tokens[0])[0]
     is_match = np.zeros(index.size, np.bool_)
@@ -176,10 +176,11 @@ def _find_any_word(index: InvertedIndex, tokens: list[int], check: Check) -> Pos
     return np.flatnonzero(is_match)
 
 
-def _find_all_words(index: InvertedIndex, pattern: AllWords, check: Check) -> Positions:
-    tokens = index.find_tokens(pattern.stems)
+def _find_all_words(index: TextIndex, pattern: AllWords, check: Check) -> Positions:
+    tokens = find_tokens(index, pattern.stems)
     if not tokens or len(tokens) < len(pattern.stems):
         return np.empty(0, np.int64)
+    token_of = dict(zip(pattern.stems, tokens, strict=True))
     # Starting with the rarest word keeps the intersections small.
     by_rarity = sorted((index.get_postings(token)[0] for token in tokens), key=len)
     rows: Positions = by_rarity[0]
@@ -191,11 +192,11 @@ def _find_all_words(index: InvertedIndex, pattern: AllWords, check: Check) -> Po
     for phrase in pattern.phrases:
         if not len(rows):
             break
-        rows = _filter_by_phrase(index, rows, [index.tokens[stem] for stem in phrase], check)
+        rows = _filter_by_phrase(index, rows, list(map(token_of.__getitem__, phrase)), check)
     return rows
 
 
-def _filter_by_phrase(index: InvertedIndex, rows: Positions, phrase: list[int], check: Check) -> Positions:
+def _filter_by_phrase(index: TextIndex, rows: Positions, phrase: list[int], check: Check) -> Positions:
     """Return the rows that have these tokens consecutively."""
     matching = [np.empty(0, rows.dtype)]
     for chunk, owners, stream in _iter_word_streams(index, rows):
@@ -212,9 +213,9 @@ def _filter_by_phrase(index: InvertedIndex, rows: Positions, phrase: list[int], 
     return np.concatenate(matching)
 
 
-def _find_near_words(index: InvertedIndex, pattern: NearWord, check: Check) -> Positions:
+def _find_near_words(index: TextIndex, pattern: NearWord, check: Check) -> Positions:
     is_match = np.zeros(index.size, np.bool_)
-    is_near = np.zeros(len(index.words), np.bool_)
+    is_near = np.zeros(len(index.token_of), np.bool_)
     for word, word_edits, stem_edits in pattern.words:
         near = index.token_spellings.find_within(word.stem, stem_edits, check)
         is_near[index.spellings.find_within(word.folded, word_edits, check)] = True
@@ -231,7 +232,7 @@ def _find_near_words(index: InvertedIndex, pattern: NearWord, check: Check) -> P
 
 
 def _iter_word_streams(
-    index: InvertedIndex, rows: Positions
+    index: TextIndex, rows: Positions
 ) -> Iterator[tuple[Positions, NDArray[np.int64], NDArray[np.int32]]]:
     """Yield the words of these rows in chunks: the rows, the index of the row of each word, and the words."""
     lengths = index.lengths[rows].astype(np.int64)
@@ -243,5 +244,5 @@ def _iter_word_streams(
         chunk, counts = rows[start:stop], lengths[start:stop]
         owners = np.repeat(np.arange(len(chunk)), counts)
         within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        yield chunk, owners, index.stream[index.starts[chunk][owners] + within]
+        yield chunk, owners, index.take_words(index.starts[chunk][owners] + within)
         start = stop

@@ -51,9 +51,12 @@ class ColumnCosts:
             nbytes = self._bytes[column] = estimate_column_bytes(self._layout, self._schema, column)
         return nbytes
 
-    def has_room_for(self, column: str) -> bool:
-        """Return whether the whole column fits into the cache beside others."""
-        return self.estimate_bytes(column) <= self._max_column_bytes
+    def has_room_for(self, column: str, rows: int | None = None) -> bool:
+        """Return whether the whole column, or this number of its rows, fits into the cache beside others."""
+        nbytes = self.estimate_bytes(column)
+        if rows is not None:
+            nbytes = nbytes * rows // max(self._layout.size, 1)
+        return nbytes <= self._max_column_bytes
 
     def is_light(self, column: str) -> bool:
         """Return whether the whole column is read at its first use."""

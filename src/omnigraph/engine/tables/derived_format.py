@@ -11,6 +11,9 @@ ALIGN = 64
 FILES_FIELD = "files"
 # One small read covers the header of anything derived from up to about a thousand files.
 _FIRST_BYTES = 64 * 1024
+# A header lists files and fragments: of a million fragments it has some hundred megabytes. A damaged length must not
+# reserve more.
+_MAX_HEADER_BYTES = 2**29
 
 Body = memoryview | bytes
 
@@ -80,17 +83,37 @@ def read_files(read_start: Callable[[int], bytes]) -> frozenset[str] | None:
 
     `read_start` returns at most this number of bytes from the start of the object.
     """
+    try:
+        return frozenset(read_header(None, read_start)[0][FILES_FIELD])
+    except (DerivedDataError, KeyError, TypeError):
+        return None
+
+
+def read_header(tag: bytes | None, read_start: Callable[[int], bytes]) -> tuple[dict[str, Any], int]:
+    """Read the header of an object, of any format if `tag` is None, and where its parts begin.
+
+    `read_start` returns at most this number of bytes from the start of the object.
+
+    Raises:
+        DerivedDataError: It is not what was written.
+    """
     data = read_start(_FIRST_BYTES)
     # Tags of all formats end with a line break, so that the header is found without knowing the format.
     tag_end = data.find(b"\n") + 1
     begin = tag_end + 16
-    if not tag_end or len(data) < begin:
-        return None
+    if not tag_end or len(data) < begin or (tag is not None and data[:tag_end] != tag):
+        raise DerivedDataError("it has another format")
     length, checksum = (int.from_bytes(data[at : at + 8], "little") for at in (tag_end, tag_end + 8))
+    if length > _MAX_HEADER_BYTES:
+        raise DerivedDataError("its header is too long")
     text = (data if begin + length <= len(data) else read_start(begin + length))[begin : begin + length]
-    if zlib.crc32(text) != checksum:
-        return None
+    if len(text) != length or zlib.crc32(text) != checksum:
+        raise DerivedDataError("its header does not match its checksum")
     try:
-        return frozenset(json.loads(text)[FILES_FIELD])
-    except (KeyError, TypeError, ValueError):
-        return None
+        header = json.loads(text)
+    except ValueError as error:
+        raise DerivedDataError("its header can't be read") from error
+    if not isinstance(header, dict):
+        raise DerivedDataError("its header has another form")
+    start = begin + length
+    return header, start + -start % ALIGN

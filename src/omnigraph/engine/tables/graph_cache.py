@@ -160,16 +160,24 @@ class GraphCache:
         """Store a large topology for the next process, in the background."""
         if tables.edges.count >= MIN_DERIVED_EDGES:
             sources = [rows.table for rows in tables.all]
-            self.store_derived(_build_derived_key(tables), sources, lambda: encode_topology(topology))
+            self.store_derived([(_build_derived_key(tables), lambda: encode_topology(topology))], sources)
 
     def read_derived(self, key: str) -> memoryview | None:
         """Return what another process stored under a key, if any; the caller must check that it is undamaged."""
         return None if self._derived is None else self._derived.read(key)
 
+    def read_derived_range(self, key: str, start: int, size: int) -> bytes | None:
+        """Return some bytes of what another process stored under a key, if any; the caller must check them."""
+        return None if self._derived is None else self._derived.read_range(key, start, size)
+
+    def list_derived(self, prefix: str) -> list[str]:
+        """Return the keys of what is stored with this prefix."""
+        return [] if self._derived is None else self._derived.list_keys(prefix)
+
     def store_derived(
-        self, key: str, sources: Sequence[LanceTable], encode: Callable[[], list[memoryview | bytes]]
+        self, objects: Sequence[tuple[str, Callable[[], list[memoryview | bytes]]]], sources: Sequence[LanceTable]
     ) -> None:
-        """Store derived data for the next process, in a background thread: the query does not wait.
+        """Store objects one after the other in a background thread: the query does not wait. Each is encoded there.
 
         `sources` are the tables that it was derived from. A cleanup removes table versions first, then their data
         files, then objects derived from those files. So if all versions still exist after the write, a cleanup that
@@ -179,7 +187,11 @@ class GraphCache:
         if derived is None or derived.is_read_only:
             return
 
-        def write() -> None:
+        def write_all() -> None:
+            for key, encode in objects:
+                write(key, encode)
+
+        def write(key: str, encode: Callable[[], list[memoryview | bytes]]) -> None:
             try:
                 is_stored = derived.write(key, encode())
                 if is_stored and not all(
@@ -191,7 +203,7 @@ class GraphCache:
             except Exception:  # noqa: BLE001 - derived data is optional: a failure must not reach a query
                 log.warning("could not keep %s for the next process", key, exc_info=True)
 
-        self._start_worker(write, "omnigraph-derived")
+        self._start_worker(write_all, "omnigraph-derived")
 
     def keep_topologies(self, view: View, edges: Sequence[EdgeType], budget: Budget) -> None:
         """Build the topologies of edge types and store them for the next process, in a background thread.

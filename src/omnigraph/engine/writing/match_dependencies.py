@@ -9,7 +9,7 @@ from omnigraph.commit.requirements import IdsAbsent, Requirement, RowsUnchanged,
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.tables.key_predicates import find_named_ids
 from omnigraph.engine.writing.write_buffer import WriteBuffer
-from omnigraph.query.expr import Bm25, EdgeRef, NodeRef, Rrf
+from omnigraph.query.expr import Bm25, EdgeRef, ListRank, NodeRef
 from omnigraph.query.expr_tree import split_conjuncts
 from omnigraph.query.logical_plan import Hop, NodeBinding, ReadQuery
 from omnigraph.schema.catalog import Catalog
@@ -51,7 +51,7 @@ def build_match_requirements(read: ReadQuery, pending: WriteBuffer, inputs: Quer
 
 def _ranks_by_statistics(read: ReadQuery) -> bool:
     """Return whether the answer has scores that depend on all rows of a table."""
-    return any(isinstance(part, Bm25 | Rrf) for part in _iter_parts(read, ()))
+    return any(isinstance(part, Bm25 | ListRank) for part in _iter_parts(read, ()))
 
 
 def _find_named_nodes(read: ReadQuery, pending: WriteBuffer, inputs: QueryInputs) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 import json
 import select
+import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from omnigraph.config.server import LOOPBACK
 from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.server.client.errors import decode_error
+from omnigraph.server.client.retries import MAX_RETRIES, RetryPlan
 from omnigraph.server.http.request_bodies import JSON, encode_json
 
 # Bodies of files are sent, and streamed responses are read, in chunks of this size.
@@ -48,7 +50,9 @@ class ServerUnreachableError(OmnigraphError):
 class Transport:
     """A pool of connections to one server. Thread-safe: each request has its own connection while it runs."""
 
-    def __init__(self, url: str, token: str | None, *, seconds: float, allow_plain_http: bool) -> None:
+    def __init__(
+        self, url: str, token: str | None, *, seconds: float, allow_plain_http: bool, retries: int = MAX_RETRIES
+    ) -> None:
         """Check the URL; connections are opened by the first requests.
 
         Raises:
@@ -72,8 +76,12 @@ class Transport:
         self._base = parts.path.rstrip("/")
         self._token = token
         self._seconds = seconds
+        self._retries = retries
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
+        self._active: set[HTTPConnection] = set()
+        # A request that began before the latest of them is not sent again.
+        self._aborts = 0
 
     def __repr__(self) -> str:
         return f"Transport({self.url!r})"
@@ -87,14 +95,17 @@ class Transport:
         query: Mapping[str, object] | None = None,
         sources: Mapping[str, Source] | None = None,
         seconds: float | None = None,
+        is_repeatable: bool = False,
     ) -> Any:  # noqa: ANN401 - JSON
         """Send a request and return its JSON. A `body` of bytes, or an iterator of bytes, is sent unchanged."""
-        with self.stream(method, path, body, query=query, sources=sources, seconds=seconds) as response:
+        with self.stream(
+            method, path, body, query=query, sources=sources, seconds=seconds, is_repeatable=is_repeatable
+        ) as response:
             data = self._read(response)
         return json.loads(data)
 
     @contextmanager
-    def stream(
+    def stream(  # noqa: PLR0913 - the parts of a request, each by name
         self,
         method: str,
         path: str,
@@ -105,12 +116,14 @@ class Transport:
         byte_range: range | None = None,
         sources: Mapping[str, Source] | None = None,
         seconds: float | None = None,
+        is_repeatable: bool = False,
     ) -> Iterator[HTTPResponse]:
         """Send a request, and open its response for reading inside the `with` block.
 
         An error response is raised as the error it contains. `sources` are the texts that were sent, for errors with
         positions in them. `byte_range` requests a part of the resource. `seconds` is how long the server may be
-        silent; None takes the default of the transport.
+        silent; None takes the default of the transport. `is_repeatable` says that the request has the same effect if
+        it is sent twice, as every GET has: it is a read, or has an idempotency key.
 
         Raises:
             ServerUnreachableError: The server does not respond, or the response broke off.
@@ -122,22 +135,72 @@ class Transport:
             headers["Authorization"] = f"Bearer {self._token}"
         if byte_range is not None:
             headers["Range"] = f"bytes={byte_range.start}-{byte_range.stop - 1}"
-        connection = self._acquire(self._seconds if seconds is None else seconds)
+        payload = _encode_payload(body)
+        connection, response = self._open(
+            method,
+            target,
+            payload,
+            headers,
+            sources or {},
+            self._seconds if seconds is None else seconds,
+            RetryPlan(self._retries, is_repeatable=is_repeatable or method == "GET", has_whole_body=_is_whole(payload)),
+        )
         is_done = False
         try:
-            response = self._send(connection, method, target, _encode_payload(body), headers)
-            if response.status >= 400:
-                data = self._read(response)
-                is_done = True
-                raise decode_error(data, response.status, sources or {})
             yield response
             is_done = response.isclosed()
         finally:
+            self._deactivate(connection)
             # Unread bytes of this response would be taken for the next one: only a finished connection is reused.
             if is_done:
                 self._release(connection)
             else:
                 connection.close()
+
+    def _open(
+        self,
+        method: str,
+        target: str,
+        payload: Body,
+        headers: dict[str, str],
+        sources: Mapping[str, Source],
+        seconds: float,
+        plan: RetryPlan,
+    ) -> tuple[HTTPConnection, HTTPResponse]:
+        """Send a request until it succeeds or must not be sent again, and return its connection and response.
+
+        The connection is an active one, from before the request is sent.
+        """
+        aborts = self._aborts
+        while True:
+            connection = self._acquire(seconds)
+            with self._lock:
+                self._active.add(connection)
+            failure: OmnigraphError
+            try:
+                response = self._send(connection, method, target, payload, headers)
+                if response.status < 400:
+                    return connection, response
+                data = self._read(response)
+            except BaseException as error:
+                self._deactivate(connection)
+                connection.close()
+                if not isinstance(error, ServerUnreachableError) or self._aborts != aborts:
+                    raise
+                failure = error
+                plan.wait_after_outage(error, is_sent=error.is_sent)
+            else:
+                self._deactivate(connection)
+                self._release(connection)
+                failure = decode_error(data, response.status, sources)
+                plan.wait_after_response(failure, response.getheader("Retry-After"))
+            # What the caller ended while it waited must not begin again.
+            if self._aborts != aborts:
+                raise failure
+
+    def _deactivate(self, connection: HTTPConnection) -> None:
+        with self._lock:
+            self._active.discard(connection)
 
     def iter_chunks(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield the bytes of a response as they arrive.
@@ -154,6 +217,17 @@ class Transport:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def abort(self) -> None:
+        """Close all requests in flight; the server notices, and cancels what it reads for them."""
+        with self._lock:
+            self._aborts += 1
+            active = list(self._active)
+        for connection in active:
+            if connection.sock is not None:
+                # Closing alone would not wake the thread that waits for the response.
+                with suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _send(
         self, connection: HTTPConnection, method: str, target: str, body: Body, headers: dict[str, str]
@@ -204,6 +278,11 @@ class Transport:
 def quote_path(*parts: str) -> str:
     """Build a URL path of segments, each percent-encoded in full."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _is_whole(payload: Body) -> bool:
+    """Return whether a body can be sent again; an iterator is used up by the first time."""
+    return payload is None or isinstance(payload, bytes)
 
 
 def _encode_payload(body: object) -> Body:

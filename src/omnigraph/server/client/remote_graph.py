@@ -8,6 +8,7 @@ from omnigraph.server.client.http_transport import Transport
 from omnigraph.server.client.maintenance import RemoteMaintenance
 from omnigraph.server.client.reads import RemoteReads
 from omnigraph.server.client.requests import GraphCalls
+from omnigraph.server.client.retries import MAX_RETRIES
 from omnigraph.server.client.writes import RemoteWrites
 
 # The default limit for connecting and for each read from the socket, not for a whole call.
@@ -21,6 +22,7 @@ def connect(
     graph: str | None = None,
     seconds: float = _TIMEOUT_SECONDS,
     allow_plain_http: bool = False,
+    retries: int = MAX_RETRIES,
 ) -> "RemoteGraph":
     """Connect to a graph on a server, by name; without a name, to the only graph that the token's owner may see.
 
@@ -31,13 +33,15 @@ def connect(
         graph: The graph's name on the server.
         seconds: How long the server may be silent before a call fails.
         allow_plain_http: Send the token over plain HTTP to any host. Use it on a trusted network only.
+        retries: How often a request is sent again that the server refused because it is busy or stopping, after the
+            time that it asks for; also one that reads or has an idempotency key, if the connection broke off.
 
     Raises:
         BadArgumentError: The URL is not a valid server address, the token would be sent unencrypted, or no name was
             given and the server shows several graphs or none.
         ServerUnreachableError: The server does not respond.
     """
-    transport = Transport(url, token, seconds=seconds, allow_plain_http=allow_plain_http)
+    transport = Transport(url, token, seconds=seconds, allow_plain_http=allow_plain_http, retries=retries)
     if graph is None:
         names = [entry["id"] for entry in transport.request_json("GET", "/graphs")["graphs"]]
         if len(names) != 1:
@@ -64,6 +68,10 @@ class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def abort(self) -> None:
+        """End all requests in flight, from another thread: their calls fail with `ServerUnreachableError`."""
+        self._calls.transport.abort()
 
     def close(self) -> None:
         """Close all idle connections to the server."""

@@ -29,6 +29,8 @@ from omnigraph.server.http.request_bodies import ARROW, NDJSON
 # The names by which the server's diagnostics refer to the query or schema of a request.
 _QUERY_NAME = "query.gq"
 _SCHEMA_NAME = "schema.pg"
+# The routes of POST requests that only read. A stored query may write.
+_READING_ROUTES = frozenset({"query", "sql", "explain", "complete", "export", "schema/plan"})
 
 
 class GraphCalls:
@@ -57,11 +59,21 @@ class GraphCalls:
     ) -> Any:  # noqa: ANN401 - JSON
         """Send a POST and return its JSON.
 
-        Errors may have positions in `source`; `seconds` is that of `Transport.stream`.
+        Errors may have positions in `source`; `seconds` is that of `Transport.stream`. A request that reads, or has an
+        idempotency key, is sent again if the connection broke off.
         """
         sources = name_sources(source)
+        options = query if query is not None else body
+        has_key = isinstance(options, Mapping) and options.get("idempotency_key") is not None
+        is_repeatable = has_key or rest in _READING_ROUTES
         return self.transport.request_json(
-            "POST", self.build_path(rest), body, query=query, sources=sources, seconds=seconds
+            "POST",
+            self.build_path(rest),
+            body,
+            query=query,
+            sources=sources,
+            seconds=seconds,
+            is_repeatable=is_repeatable,
         )
 
     def delete(self, rest: str, *names: str) -> Any:  # noqa: ANN401 - JSON
@@ -70,7 +82,8 @@ class GraphCalls:
 
     def stream(self, rest: str, body: object, accept: str) -> AbstractContextManager[HTTPResponse]:
         """Send a POST and open its response for streaming."""
-        return self.transport.stream("POST", self.build_path(rest), body, accept=accept)
+        is_repeatable = rest in _READING_ROUTES
+        return self.transport.stream("POST", self.build_path(rest), body, accept=accept, is_repeatable=is_repeatable)
 
     def iter_lines(self, rest: str, **query: object) -> Iterator[bytes]:
         """Send a GET and yield its lines as they arrive, in blocks of whole lines."""
@@ -96,7 +109,10 @@ class GraphCalls:
     def fetch_rows(self, rest: str, *names: str, body: object, source: str | Source = "") -> Result:
         """Send a POST and return all rows of its response."""
         path = self.build_path(rest, *names)
-        with self.transport.stream("POST", path, body, accept=ARROW, sources=name_sources(source)) as response:
+        is_repeatable = rest in _READING_ROUTES
+        with self.transport.stream(
+            "POST", path, body, accept=ARROW, sources=name_sources(source), is_repeatable=is_repeatable
+        ) as response:
             data = b"".join(self.transport.iter_chunks(response))
             headers = response.headers
         table: pa.Table = pa_ipc.open_stream(data).read_all()

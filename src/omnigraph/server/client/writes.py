@@ -5,10 +5,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, BinaryIO, cast
 
-from omnigraph.engine.bulk.load_batch import LoadMode
+from omnigraph.engine.bulk.load_batch import LoadMode, OnDuplicate
 from omnigraph.errors import BadArgumentError, FileUnreadableError, OmnigraphError
 from omnigraph.json_struct import decode_struct
 from omnigraph.lang.source import Source
+from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.load_arguments import GraphData, build_load_input
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.load_inputs import GraphLines, expand_inputs
@@ -42,6 +43,7 @@ class RemoteWrites:
         message: str | None = None,
         idempotency_key: str | None = None,
         if_commit: str | None = None,
+        dry_run: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> MutationResult:
@@ -55,6 +57,7 @@ class RemoteWrites:
             "message": message,
             "idempotency_key": idempotency_key,
             "if_commit": if_commit,
+            "dry_run": dry_run,
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
@@ -95,6 +98,7 @@ class RemoteWrites:
         actor: str = ANONYMOUS,
         message: str | None = None,
         idempotency_key: str | None = None,
+        on_duplicate: OnDuplicate | str = OnDuplicate.ERROR,
         dry_run: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
@@ -120,6 +124,7 @@ class RemoteWrites:
             "if_exists": "true" if if_exists else None,
             "message": message,
             "idempotency_key": idempotency_key,
+            "on_duplicate": parse_choice("on_duplicate", OnDuplicate, on_duplicate).value,
             "dry_run": "true" if dry_run else None,
             "seconds": None if seconds is None else repr(float(seconds)),
             "memory_bytes": None if memory_bytes is None else str(memory_bytes),
@@ -133,7 +138,7 @@ class RemoteWrites:
         except OmnigraphError as error:
             raise relocate_error(error, lines.locate) from None
 
-    def merge(
+    def merge(  # noqa: PLR0913 - all but the first by name
         self,
         source: str,
         *,
@@ -142,6 +147,8 @@ class RemoteWrites:
         actor: str = ANONYMOUS,
         message: str | None = None,
         dry_run: bool = False,
+        resolutions: Iterable[Mapping[str, Any]] | None = None,
+        all_conflicts: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> MergeResult:
@@ -153,12 +160,13 @@ class RemoteWrites:
             "strategy": _get_name(strategy),
             "message": message,
             "dry_run": dry_run,
+            **_build_resolving(resolutions, all_conflicts=all_conflicts),
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
         return self._post_merge("merge", body)
 
-    def revert(
+    def revert(  # noqa: PLR0913 - all but the first by name
         self,
         commit: str,
         *,
@@ -167,15 +175,18 @@ class RemoteWrites:
         actor: str = ANONYMOUS,
         message: str | None = None,
         dry_run: bool = False,
+        resolutions: Iterable[Mapping[str, Any]] | None = None,
+        all_conflicts: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> MergeResult:
         """Undo the changes of one commit in a new one; see `Graph.revert`."""
         check_actor(actor)
-        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        limits: dict[str, object] = {"seconds": seconds, "memory_bytes": memory_bytes}
+        limits |= _build_resolving(resolutions, all_conflicts=all_conflicts)
         return self._post_merge("revert", {**_build_undo(commit, branch, strategy, message, dry_run), **limits})
 
-    def cherry_pick(
+    def cherry_pick(  # noqa: PLR0913 - all but the first by name
         self,
         commit: str,
         *,
@@ -184,12 +195,15 @@ class RemoteWrites:
         actor: str = ANONYMOUS,
         message: str | None = None,
         dry_run: bool = False,
+        resolutions: Iterable[Mapping[str, Any]] | None = None,
+        all_conflicts: bool = False,
         seconds: float | None = None,
         memory_bytes: int | None = None,
     ) -> MergeResult:
         """Apply the changes of one commit to a branch; see `Graph.cherry_pick`."""
         check_actor(actor)
-        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        limits: dict[str, object] = {"seconds": seconds, "memory_bytes": memory_bytes}
+        limits |= _build_resolving(resolutions, all_conflicts=all_conflicts)
         return self._post_merge("cherry-pick", {**_build_undo(commit, branch, strategy, message, dry_run), **limits})
 
     def reset(
@@ -243,6 +257,11 @@ class RemoteWrites:
 
 def _get_name(strategy: Strategy | str | None) -> str | None:
     return strategy.value if isinstance(strategy, Strategy) else strategy
+
+
+def _build_resolving(resolutions: Iterable[Mapping[str, Any]] | None, *, all_conflicts: bool) -> dict[str, object]:
+    documents = None if resolutions is None else [dict(document) for document in resolutions]
+    return {"resolutions": documents, "all_conflicts": all_conflicts}
 
 
 def _build_undo(

@@ -24,6 +24,7 @@ from omnigraph.server.http import (
 from omnigraph.server.http.connections import ConnectionLimit
 from omnigraph.server.http.direct_routes import DirectRoutes
 from omnigraph.server.http.middleware import RequestMiddleware, refuse, respond_disconnected
+from omnigraph.server.http.openapi import name_operation
 from omnigraph.server.http.request_arguments import check_query_names
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
 from omnigraph.server.service import Service
@@ -38,6 +39,18 @@ ROUTERS = (
     routes_maintenance.router,
     routes_stored_queries.router,
     routes_mcp.router,
+)
+# Generators of clients and viewers of the OpenAPI document group the routes by these.
+ROUTER_TAGS: tuple[str, ...] = (
+    "server",
+    "read",
+    "history",
+    "changes",
+    "tags",
+    "write",
+    "maintenance",
+    "stored queries",
+    "agents",
 )
 
 
@@ -59,8 +72,8 @@ def build_app(service: Service, connections: ConnectionLimit | None = None) -> R
         dependencies=[Depends(check_query_names)],
     )
     app.state.service = service
-    for router in ROUTERS:
-        app.include_router(router)
+    for router, tag in zip(ROUTERS, ROUTER_TAGS, strict=True):
+        app.include_router(router, tags=[tag], generate_unique_id_function=name_operation)
     app.add_exception_handler(OmnigraphError, refuse)
     app.add_exception_handler(RequestValidationError, _refuse_parameters)
     app.add_exception_handler(HTTPException, _refuse_path)

@@ -2,9 +2,9 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +15,7 @@ from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.server.http.connections import ConnectionLimit
 from omnigraph.server.http.error_responses import RETRY_SECONDS, build_error_body, find_status, is_server_error
 from omnigraph.server.http.request_bodies import JSON, encode_json
+from omnigraph.server.http.timed_await import TimedAwait
 from omnigraph.server.http_errors import (
     BadRequestError,
     RequestLimitError,
@@ -44,6 +45,11 @@ class RequestMiddleware:
     def __init__(self, app: ASGIApp, service: Service, connections: ConnectionLimit | None = None) -> None:
         self._app, self._service = app, service
         self._connections = connections
+        config = service.config
+        self._allowed_hosts = frozenset(config.allowed_hosts)
+        if not self._allowed_hosts and config.is_loopback:
+            # DNS rebinding: a page in a browser can make any name resolve to this machine, but can't forge this header.
+            self._allowed_hosts = LOOPBACK | {"[::1]"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; any error becomes a response."""
@@ -73,7 +79,7 @@ class RequestMiddleware:
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: "_TimedSend", exchange: Exchange) -> None:
         # The cheap checks come first: no byte of the body is read before the token and the declared size are checked.
-        headers = Headers(scope=scope)
+        headers = _read_headers(scope)
         self._check_host(headers)
         if scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
@@ -91,12 +97,8 @@ class RequestMiddleware:
         with self._service.admission.admit_request(exchange.actor.name):
             await self._app(scope, receiving, send)
 
-    def _check_host(self, headers: Headers) -> None:
-        config = self._service.config
-        allowed = set(config.allowed_hosts)
-        if not allowed and config.is_loopback:
-            # DNS rebinding: a page in a browser can make any name resolve to this machine, but can't forge this header.
-            allowed = {*LOOPBACK, "[::1]"}
+    def _check_host(self, headers: Mapping[str, str]) -> None:
+        allowed = self._allowed_hosts
         host = headers.get("host", "")
         # An IPv6 address without a port ends with a bracket, and its colons separate no port.
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
@@ -107,10 +109,10 @@ class RequestMiddleware:
         if origin is None or _is_same_origin(origin, host):
             return
         # Only names that the settings list count with any port: on loopback, other ports are other programs' pages.
-        if _parse_origin_host(origin) not in config.allowed_hosts:
+        if _parse_origin_host(origin) not in self._service.config.allowed_hosts:
             raise BadRequestError.origin_refused()
 
-    def _authenticate(self, headers: Headers, exchange: Exchange) -> None:
+    def _authenticate(self, headers: Mapping[str, str], exchange: Exchange) -> None:
         tokens = self._service.tokens
         if tokens is not None:
             header = headers.get("authorization")
@@ -162,9 +164,7 @@ class _LimitedReceive:
             return await self._receive()
         left = self._deadline - asyncio.get_running_loop().time()
         try:
-            # Unlike `wait_for`, it never swallows a cancellation.
-            async with asyncio.timeout(max(left, 0.001)):
-                message = await self._receive()
+            message = await TimedAwait(self._receive(), max(left, 0.001))
         except TimeoutError:
             raise RequestLimitError.body_too_slow(self._seconds) from None
         self._size += len(message.get("body", b""))
@@ -195,8 +195,7 @@ class _TimedSend:
                 (b"cache-control", b"no-store"),
             ]
         try:
-            async with asyncio.timeout(self._seconds):
-                await self._send(message)
+            await TimedAwait(self._send(message), self._seconds)
         except TimeoutError:
             raise ClientTooSlowError from None
 
@@ -243,7 +242,12 @@ async def refuse(request: Request, error: Exception) -> Response:
     return build_error_response(error, get_exchange(request), get_service(request))
 
 
-def _check_declared_size(headers: Headers, limit: int) -> None:
+def _read_headers(scope: Scope) -> dict[str, str]:
+    """Return the headers by name, the first of each: a search for one took 5 µs, and each request needs five."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+
+
+def _check_declared_size(headers: Mapping[str, str], limit: int) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise BadRequestError("Content-Encoding", "compressed bodies are not supported")
     # A length that is missing or no number is not an error here: `_LimitedReceive` counts the bytes that arrive.

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from omnigraph import __version__
 from omnigraph.server.http import maintenance_bodies, request_bodies
@@ -84,6 +85,11 @@ def describe_route(
         extra["requestBody"] = {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}
     # Under a key of its own: FastAPI would merge it with the responses that it derives, which `build_document` drops.
     return {"openapi_extra": {"x-described": extra}, "status_code": status}
+
+
+def name_operation(route: APIRoute) -> str:
+    """Return the operation id of a route, after which generated clients name their methods: `get_branches`, `merge`."""
+    return f"get_{route.name}" if "GET" in (route.methods or ()) else route.name
 
 
 def build_document(app: FastAPI) -> dict[str, Any]:

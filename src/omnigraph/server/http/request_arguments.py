@@ -8,7 +8,7 @@ import msgspec
 from fastapi import Path, Query
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from omnigraph.clock import parse_instant
 from omnigraph.config.server import ServerLimits
@@ -68,11 +68,24 @@ async def read_body(request: Request, type_: type[T]) -> T:
 
     Raises:
         BadRequestError: The body does not have this shape.
+        ClientDisconnect: The client left before its end.
     """
-    body = await request.body()
+    body = await _receive_body(request)
     if len(body) <= MAX_LOOP_BYTES:
         return decode_body(body, type_)
     return await run_in_threadpool(decode_body, body, type_)
+
+
+async def _receive_body(request: Request) -> bytes:
+    """Return the whole body; unlike `Request.body`, without a generator for the usual single message."""
+    message = await request.receive()
+    parts = [message.get("body", b"")]
+    while message["type"] == "http.request" and message.get("more_body", False):
+        message = await request.receive()
+        parts.append(message.get("body", b""))
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return b"".join(parts)
 
 
 def merge_params(body: QueryBody | MutateBody | SqlBody) -> dict[str, object]:

@@ -98,6 +98,7 @@ class MutateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: str | None = None
     idempotency_key: str | None = None
     if_commit: str | None = None
+    dry_run: bool = False
     seconds: float | None = None
     memory_bytes: int | None = None
 
@@ -147,6 +148,8 @@ class MergeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     strategy: str | None = None
     message: str | None = None
     dry_run: bool = False
+    resolutions: list[dict[str, Any]] | None = None
+    all_conflicts: bool = False
     seconds: float | None = None
     memory_bytes: int | None = None
 
@@ -159,6 +162,8 @@ class UndoBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     strategy: str | None = None
     message: str | None = None
     dry_run: bool = False
+    resolutions: list[dict[str, Any]] | None = None
+    all_conflicts: bool = False
     seconds: float | None = None
     memory_bytes: int | None = None
 
@@ -430,7 +435,7 @@ def decode_body(body: bytes, type_: type[T]) -> T:
     """
     # The standard parser comes first, as msgspec does not report duplicate names.
     try:
-        values = json.loads(body.decode(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+        values = _decoder.decode(body.decode())
         # `json` accepts half of a surrogate pair, encoding does not. Most bodies have no such escape.
         if _SURROGATE_ESCAPE.search(body):
             json.dumps(values, ensure_ascii=False).encode()
@@ -463,3 +468,7 @@ def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _reject_constant(text: str) -> object:
     msg = f"{text} is not a JSON number"
     raise ValueError(msg)
+
+
+# Built once: `json.loads` with these arguments builds a decoder for each body, a quarter of the time for a small one.
+_decoder = json.JSONDecoder(object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)

@@ -34,13 +34,17 @@ async def health() -> Response:
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", **describe_route(ReadyAnswer, is_open=True))
 async def readiness(request: Request) -> Response:
-    """Return whether the server accepts requests: 503 while it is shutting down. Needs no token.
+    """Return whether the server accepts requests: 503 while it is shutting down or saturated. Needs no token.
+
+    It is saturated while its queue is full, or all of its threads have been busy with the same calls for 5 seconds.
 
     Damaged files are counted here; `/graphs` lists them.
     """
     service = get_service(request)
     if service.is_draining:
         raise ServerUnavailableError.server_stopping()
+    if service.admission.is_saturated:
+        raise ServerUnavailableError.server_busy()
     counts = [len(report.damaged) for report in service.collect_scrub_reports().values()]
     state = "damaged" if any(counts) else "sound"
     if service.scrubber is None:

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import msgspec
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -94,8 +93,7 @@ def _check_fields(body: InvokeBody, *, is_mutation: bool) -> None:
     Raises:
         BadRequestError: It has one.
     """
-    values = msgspec.structs.asdict(body)
     for field in _READ_FIELDS if is_mutation else _WRITE_FIELDS:
-        if values[field] is not None:
+        if getattr(body, field) is not None:
             kind = "writes" if is_mutation else "reads"
             raise BadRequestError("body", f"a stored query that {kind} does not take `{field}`")

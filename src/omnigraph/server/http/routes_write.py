@@ -43,17 +43,21 @@ IfExists = Annotated[bool, Query(description="With `from`: load into the branch 
 From = Annotated[str | None, Query(alias="from", description="First create the branch from this one.", max_length=256)]
 Text = Annotated[str | None, Query(max_length=16_384)]
 
+OnDuplicateText = Annotated[
+    str, Query(description="error, first or last: which of records with equal ids is loaded.", max_length=16)
+]
 # A longer body of a load is spooled to a temporary file.
 _MAX_MEMORY_BYTES = 1024 * 1024
 
 
 @router.post("/graphs/{graph}/mutate", **describe_route(MutationResult, body=MutateBody, can_conflict=True))
 async def mutate(request: Request, graph: GraphId) -> Response:
-    """Run a mutation atomically, in one commit."""
+    """Run a mutation atomically, in one commit. With `dry_run`, the response has a `preview` and nothing changes."""
     body = await read_body(request, MutateBody)
     service = get_service(request)
     check_text(body.query, "query.gq", service.limits)
-    handle = service.bind_graph(request, graph, Action.CHANGE, body.branch)
+    action = Action.READ if body.dry_run else Action.CHANGE
+    handle = service.bind_graph(request, graph, action, body.branch)
     return await answer_mutation(service, request, handle, body, Source(body.query, "query.gq"))
 
 
@@ -70,6 +74,7 @@ async def answer_mutation(
         message=body.message,
         idempotency_key=body.idempotency_key,
         if_commit=body.if_commit,
+        dry_run=body.dry_run,
         budget=service.build_write_budget(body.seconds, body.memory_bytes),
     )
 
@@ -94,6 +99,7 @@ async def load(  # noqa: PLR0913 - FastAPI declares a query string by parameters
     if_exists: IfExists = False,
     message: Text = None,
     idempotency_key: Text = None,
+    on_duplicate: OnDuplicateText = "error",
     dry_run: bool = False,
     seconds: Annotated[float | None, Query(description="The time limit in seconds.")] = None,
     memory_bytes: Annotated[int | None, Query(description="The memory limit in bytes.")] = None,
@@ -121,6 +127,7 @@ async def load(  # noqa: PLR0913 - FastAPI declares a query string by parameters
                 if_exists=if_exists,
                 message=message,
                 idempotency_key=idempotency_key,
+                on_duplicate=on_duplicate,
                 dry_run=dry_run,
                 engine="local",
                 budget=service.build_write_budget(seconds, memory_bytes),
@@ -172,6 +179,8 @@ async def merge(request: Request, graph: GraphId) -> Response:
             strategy=body.strategy,
             message=body.message,
             dry_run=body.dry_run,
+            resolutions=body.resolutions,
+            all_conflicts=body.all_conflicts,
             budget=service.build_write_budget(body.seconds, body.memory_bytes),
         ),
     )
@@ -204,6 +213,8 @@ async def _answer_undo(request: Request, graph: str, operation: str) -> Response
             strategy=body.strategy,
             message=body.message,
             dry_run=body.dry_run,
+            resolutions=body.resolutions,
+            all_conflicts=body.all_conflicts,
             budget=service.build_write_budget(body.seconds, body.memory_bytes),
         ),
     )

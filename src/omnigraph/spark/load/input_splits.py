@@ -298,6 +298,7 @@ class SplitRows:
             graph.catalog,
             self._ids,
             name=graph.name,
+            unit=graph.unit,
             is_partial=graph.is_partial,
             blobs=graph.blobs,
             reject=self._on_reject,
@@ -322,10 +323,13 @@ class SplitRows:
             yield chunk
 
     def _read_numbered(self, source: TypedFile | TypedTable) -> Iterator[TypedRows]:
-        # Every record is accepted or rejected, so the highest number is that of the last one.
-        for rows in read_typed(source, self._ids, reject=self._reject):
+        # Every record is accepted or rejected, so the highest number is that of the last one; lines may follow it.
+        for rows in read_typed(source, self._ids, reject=self._reject, count_lines=self._set_lines):
             self.lines = max(self.lines, rows.lines[-1].as_py())
             yield rows
+
+    def _set_lines(self, lines: int) -> None:
+        self.lines = lines
 
     def _reject(self, error: RecordError, text: bytes) -> None:
         self.lines = max(self.lines, error.line)

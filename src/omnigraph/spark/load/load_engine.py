@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from omnigraph.commit.manifest_log import Head
-from omnigraph.engine.bulk.load_batch import LoadMode
+from omnigraph.engine.bulk.load_batch import LoadMode, OnDuplicate
+from omnigraph.errors import BadArgumentError
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_engine import LoadRecords, Reader
 from omnigraph.ops.session import Session
@@ -54,6 +55,9 @@ def build_reader(
     options = loading or SparkLoadOptions()
 
     def read(session: Session, call: LoadCall, head: Head) -> LoadRecords:
+        if call.on_duplicate is not OnDuplicate.ERROR:
+            expected = "Spark loads with `error` only; use the engine `local`, or drop the duplicates of a DataFrame"
+            raise BadArgumentError("on_duplicate", f"`{call.on_duplicate.value}`", expected)
         # The input is checked before Spark is started, which takes seconds.
         source = SparkInput(session, call, head, split_bytes=options.split_bytes)
         active = spark if spark is not None else spark_session(master)

@@ -182,6 +182,7 @@ class SparkInput:
         for record in decode_rejected(self._read_scratch(result.rejected)):
             line = record.line + before
             error = RecordError(name, line, record.type, record.property, record.value, record.reason, record.unit)
+            error.with_more(record.more)
             rejects.add(error, record.text, record.rule)
 
     def iter_fetched(self, results: Sequence[SplitResult]) -> Iterator[tuple[str, FetchedRows]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from omnigraph.engine.bulk.load_checks import reject_broken_rows
-from omnigraph.engine.decoding.record_error import RecordError
+from omnigraph.engine.decoding.record_error import FurtherProblem, RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
@@ -48,6 +48,7 @@ class RejectedRecord(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     rule: str
     text: bytes
+    more: tuple[FurtherProblem, ...] = ()
 
 
 class TypeResult(msgspec.Struct, kw_only=True):
@@ -198,6 +199,7 @@ class _AcceptedRows:
             unit=error.unit,
             rule=rule,
             text=text,
+            more=error.list_more(),
         )
         self.rejects += 1
         self.rejected.write(_encode_rejected(record) + b"\n")

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType
 
 from omnigraph.engine.relational.delegates import DelegatedFunction
-from omnigraph.engine.relational.fold_functions import FoldFunction
+from omnigraph.engine.relational.fold_functions import FoldFunction, TotalFunction
 from omnigraph.schema.types import Scalar
 from omnigraph.spark.read.spark_types import from_spark_column, to_spark_arrow_type, to_spark_type
 from omnigraph.spark.session.error_translation import carry_errors
@@ -39,7 +39,10 @@ def _build_function(function: DelegatedFunction | FoldFunction) -> Callable[...,
     # The overloads know no type that is found at run time.
     udf = arrow_udf(call, returnType=result)  # type: ignore[call-overload]
     # One that reports an overflow may not be moved below a limit, to rows that are not in the result.
-    can_move = not isinstance(function, DelegatedFunction) or not function.reports_overflow
+    can_move = not (
+        (isinstance(function, DelegatedFunction) and function.reports_overflow)
+        or (isinstance(function, TotalFunction) and function.is_row_value)
+    )
     built: Callable[..., pa.Array] = udf if can_move else udf.asNondeterministic()
     return built
 

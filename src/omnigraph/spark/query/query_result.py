@@ -15,7 +15,10 @@ def fetch_result(rows: SparkRows, *, commit_id: str, target: Target) -> Result:
         QueryError: A calculation or an aggregate exceeds its type.
         SparkFailedError: Spark failed.
     """
-    table = run_job(rows.frame.sparkSession, rows.frame.toArrow, description=f"omnigraph query {rows.query_name}")
+    try:
+        table = run_job(rows.frame.sparkSession, rows.frame.toArrow, description=f"omnigraph query {rows.query_name}")
+    finally:
+        rows.release()
     return Result.of_table(_convert(table, rows.schema), commit_id=commit_id, target=target, query_name=rows.query_name)
 
 

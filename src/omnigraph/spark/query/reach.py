@@ -1,14 +1,9 @@
 """Search over several edges on Spark: one join per distance, each kept in a checkpoint that outlives an executor."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import gettempdir
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-
-from omnigraph.spark.session.master import is_own_machine
-from omnigraph.spark.spark_errors import SparkUsageError
 
 # The columns of the pairs that are found.
 _SOURCE, _TARGET, _DISTANCE = "source", "target", "distance"
@@ -50,18 +45,3 @@ def search_reach(call: ReachCall) -> DataFrame:
         frontier = reached.distinct().join(pairs, [_SOURCE, _TARGET], "left_anti").checkpoint()
         pairs = pairs.unionByName(frontier.withColumn(_DISTANCE, f.lit(distance)))
     return pairs.where(f.col(_DISTANCE) >= call.low).select(_SOURCE, _TARGET)
-
-
-def prepare_checkpoints(spark: SparkSession) -> None:
-    """Check that there is a directory for checkpoints; on one machine, a temporary one is taken.
-
-    Raises:
-        SparkUsageError: There is none that all executors see.
-    """
-    context = spark.sparkContext
-    if context.getCheckpointDir() is not None:
-        return
-    if not is_own_machine(str(context.master)):
-        raise SparkUsageError.no_checkpoints(str(context.master))
-    # Beside the shuffle files, which go with the process; the driver and its executors are on one machine.
-    context.setCheckpointDir(str(Path(context.getConf().get("spark.local.dir") or gettempdir()) / "checkpoints"))

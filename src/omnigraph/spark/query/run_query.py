@@ -1,35 +1,34 @@
 """Run a query of the language on Spark: lower its plan, print it, and give its rows as a DataFrame.
 
-Everything that can be refused is refused before anything is read. Then searches over several edges run, distance by
-distance; the rest is one statement, which Spark runs when its rows are asked for.
+Everything that can be refused is refused before anything is read. Then our own engine ranks what is searched for, and
+searches over several edges run, distance by distance; the rest is one statement, which Spark runs when its rows are
+asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.output.projection import build_output_schema
-from omnigraph.engine.physical_plan import Node, PhysicalPlan
+from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.relational.dialect import UnsupportedForm
 from omnigraph.engine.relational.expressions import ExpressionPrinter
-from omnigraph.engine.relational.lower import lower_steps
-from omnigraph.engine.relational.print_sql import print_query
 from omnigraph.engine.relational.sql_syntax import SPARK
-from omnigraph.engine.relational.tree import ComputedRows, Reach, Relation, SingleRow
-from omnigraph.engine.view import View
 from omnigraph.ids import draw_bytes
-from omnigraph.query.expr import Expr
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.spark.query.aggregates import AggregatePrinter
-from omnigraph.spark.query.dialect import SparkDialect, find_variable_column
+from omnigraph.spark.query.checkpoints import delete_checkpoints, own_checkpoints
+from omnigraph.spark.query.dialect import SparkDialect
 from omnigraph.spark.query.functions import create_functions
-from omnigraph.spark.query.output import OutputPrinter, counts_rows, list_reads
-from omnigraph.spark.query.reach import ReachCall, prepare_checkpoints, search_reach
+from omnigraph.spark.query.reach import ReachCall, search_reach
+from omnigraph.spark.query.searches import SearchColumns
+from omnigraph.spark.query.stages import StagePrinter
+from omnigraph.spark.query.statement import RankedView, SearchView, ShippedView, StatementBuilder, TextView, View
 from omnigraph.spark.read.dataframe_reader import read_frame
 from omnigraph.spark.read.sql_views import views_lock
 from omnigraph.spark.read.table_scan import TableScan
@@ -47,6 +46,13 @@ class SparkRows:
     frame: DataFrame
     schema: pa.Schema
     query_name: str
+    checkpoints: str | None = None
+    """The directory that the frame reads, if the query has searched over several edges."""
+
+    def release(self) -> None:
+        """Delete what the frame reads, once its rows are not needed any more."""
+        if self.checkpoints is not None:
+            delete_checkpoints(self.frame.sparkSession, self.checkpoints)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +62,8 @@ class QueryJob:
     query: ReadQuery
     plan: PhysicalPlan
     inputs: QueryInputs
-    view: View
+    """Those of the executors, which have no budget of this process."""
+    context: ExecutionContext
     plan_scan: Callable[[str], TableScan]
     """Returns the scan of a whole type at the snapshot."""
 
@@ -73,132 +80,69 @@ def run_query(spark: Callable[[], SparkSession], job: QueryJob) -> SparkRows:
     except UnsupportedForm as error:
         raise SparkUsageError.form_unsupported(error.form) from None
     with surface_errors():
-        frame = _execute(spark(), statement)
-    return SparkRows(frame, build_output_schema(job.query, job.view.catalog), job.query.name)
+        frame, checkpoints = _execute(spark(), statement)
+    return SparkRows(frame, build_output_schema(job.query, job.context.catalog), job.query.name, checkpoints)
 
 
 # --- the statement ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Search:
-    """A search over several edges, as statements for its input and the view of its result."""
-
-    view: str
-    reach: Reach
-    sources: str
-    edges: str
-    through: str | None
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _SparkStatement:
-    """All that is needed to run a query: searches in order, then one statement."""
+    """All that is needed to run a query: views in order, then one statement."""
 
     text: str
-    dialect: SparkDialect
-    aggregates: AggregatePrinter
-    searches: list[_Search]
-
-
-@dataclass(slots=True)
-class _SparkHost:
-    """What the lowering asks of Spark."""
-
-    view: View
-    inputs: QueryInputs
-    with_rows: bool = False
-
-    def count_rows(self, type_name: str) -> int:
-        """Return the number of rows of a type."""
-        fragments = self.view.get_table(self.view.get_type(type_name)).list_fragments()
-        return sum(fragment.rows - fragment.deleted for fragment in fragments)
-
-    def check_expr(self, expr: Expr) -> None:
-        """Check that an expression over several variables can be evaluated exactly.
-
-        Raises:
-            UnsupportedForm: It can't.
-        """
-        ExpressionPrinter(SPARK, self.inputs).print_condition(expr, find_variable_column)
-
-    def check_filter(self, expr: Expr) -> None:
-        """Check that a predicate over the rows of one table can be evaluated exactly in its scan.
-
-        Raises:
-            UnsupportedForm: It can't.
-        """
-        self.check_expr(expr)
-
-    def compute_rows(self, node: Node, columns: tuple[tuple[str, str], ...]) -> ComputedRows | None:  # noqa: ARG002 - scans do
-        """Return None: scans find all rows."""
-        return None
+    builder: StatementBuilder
 
 
 def _print_job(job: QueryJob) -> _SparkStatement:
-    query, plan = job.query, job.plan
-    if query.source is not None:
-        raise UnsupportedForm("a query of several stages")
-    if plan.parts:
-        raise UnsupportedForm("a query whose aggregates are computed apart")
-    host = _SparkHost(job.view, job.inputs)
-    lowered = lower_steps(plan.steps, host, SingleRow(), {}, is_set=not counts_rows(query), reads=list_reads(query))
-    if lowered.rest:
-        raise UnsupportedForm(lowered.reason)
     prefix = f"omnigraph_{draw_bytes(6).hex()}_"
-    dialect = SparkDialect(
-        job.view.catalog, job.inputs, job.plan_scan, prefix, ExpressionPrinter(SPARK, job.inputs, prefix)
-    )
-    searches: list[_Search] = []
-    root = _replace_searches(lowered.relation, dialect, searches, {})
+    searches = SearchColumns(job.context)
+    printer = ExpressionPrinter(SPARK, job.inputs, prefix)
     aggregates = AggregatePrinter(job.inputs, prefix)
-    output = OutputPrinter(query, dialect, aggregates, print_query(root, dialect), root.names)
-    return _SparkStatement(output.print_output(), dialect, aggregates, searches)
-
-
-def _replace_searches(
-    relation: Relation, dialect: SparkDialect, searches: list[_Search], done: dict[int, Relation]
-) -> Relation:
-    """Return a relation in which each search over several edges is a view, and add the searches in order."""
-    if id(relation) in done:
-        return done[id(relation)]
-    changed: dict[str, Any] = {}
-    for each in fields(relation):
-        value = getattr(relation, each.name)
-        if isinstance(value, Relation):
-            changed[each.name] = _replace_searches(value, dialect, searches, done)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Relation):
-            changed[each.name] = tuple(_replace_searches(part, dialect, searches, done) for part in value)
-    # One that two others read stays one object, so that it is computed once.
-    result = replace(relation, **changed) if changed else relation
-    if isinstance(result, Reach):
-        rows = ComputedRows(label=f"reach_{len(searches)}", names=result.names)
-        through = None if result.through is None else print_query(result.through, dialect)
-        sources, edges = (print_query(part, dialect) for part in (result.sources, result.edges))
-        searches.append(_Search(dialect.print_computed(rows), result, sources, edges, through))
-        result = rows
-    done[id(relation)] = result
-    return result
+    dialect = SparkDialect(job.context.catalog, job.inputs, job.plan_scan, prefix, printer, searches, aggregates)
+    builder = StatementBuilder(dialect)
+    searches.ship = builder.add_shipped
+    return _SparkStatement(StagePrinter(builder, job.context.view).print_read(job.query, job.plan), builder)
 
 
 # --- the run -------------------------------------------------------------------------------------------
 
 
-def _execute(spark: SparkSession, statement: _SparkStatement) -> DataFrame:
-    dialect = statement.dialect
-    if statement.searches:
-        prepare_checkpoints(spark)
+def _execute(spark: SparkSession, statement: _SparkStatement) -> tuple[DataFrame, str | None]:
+    """Return the rows of a statement, and the directory of the checkpoints that they are read from."""
+    builder = statement.builder
+    dialect = builder.dialect
+    checkpoints: str | None = None
     with views_lock, ExitStack() as stack:
+        if any(isinstance(view, SearchView) for view in builder.views):
+            checkpoints = stack.enter_context(own_checkpoints(spark))
         stack.enter_context(_set_conf(spark, _ANALYSIS_CONF))
-        stack.enter_context(create_functions(spark, [*dialect.printer.functions, *statement.aggregates.functions]))
-        for view, plan in dialect.build_views().items():
-            _create_view(spark, read_frame(spark, plan()), view, stack)
-        for search in statement.searches:
-            _create_view(spark, _search(spark, search), search.view, stack)
-        return spark.sql(statement.text)
+        stack.enter_context(create_functions(spark, [*dialect.printer.functions, *builder.aggregates.functions]))
+        for name, plan in dialect.build_views().items():
+            _create_view(spark, read_frame(spark, plan()), name, stack)
+        for view in builder.views:
+            _create_view(spark, _build_frame(spark, view), view.view, stack)
+        return spark.sql(statement.text), checkpoints
 
 
-def _search(spark: SparkSession, search: _Search) -> DataFrame:
+def _build_frame(spark: SparkSession, view: View) -> DataFrame:
+    match view:
+        case TextView():
+            return spark.sql(view.text)
+        case SearchView():
+            return _search(spark, view)
+        case ShippedView():
+            return spark.createDataFrame(view.build())
+        case RankedView():
+            return spark.createDataFrame(view.build(_collect_ids(spark, view.ids)))
+
+
+def _collect_ids(spark: SparkSession, text: str) -> pa.Array:
+    return spark.sql(text).toArrow().column(0).combine_chunks().cast(pa.utf8())
+
+
+def _search(spark: SparkSession, search: SearchView) -> DataFrame:
     reach = search.reach
     pairs = search_reach(
         ReachCall(

@@ -37,6 +37,12 @@ _WORD = re.compile(r"\w+")
 _STAR = re.compile(r"\*|\|>|\btable\b", re.IGNORECASE)
 _COUNT = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _BY_POSITION = re.compile(r"\b(union|intersect|except|minus)\b", re.IGNORECASE)
+# Statements that write, up to the name of their table.
+_WRITE = re.compile(
+    r"\s*(?:insert\s+(?:into|overwrite)|merge\s+into|update|delete\s+from|truncate)\s+(?:table\s+)?(?P<name>`\w+`|\w+)",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 # Views belong to the session, which threads share: only one thread at a time creates and drops them.
 views_lock = threading.RLock()
@@ -60,9 +66,10 @@ def run_sql(spark: SparkSession, text: str, catalog: Catalog, read: FrameReader)
     """Return the result of a statement; views of the types in it exist only while it is analysed.
 
     Raises:
-        SparkUsageError: It contains the name of a type from which another type differs only in case.
+        SparkUsageError: It contains the name of a type from which another type differs only in case, or writes to one.
     """
     types = _find_types(text, catalog)
+    _check_reads(text, types)
     with views_lock:
         planned = plan_usage(spark, text, types)
         if planned is not None:
@@ -92,6 +99,14 @@ def _find_types(text: str, catalog: Catalog) -> dict[str, AnyType]:
                 raise SparkUsageError.view_name(by_name[name].name, type_.name)
             by_name[name] = type_
     return by_name
+
+
+def _check_reads(text: str, types: Mapping[str, AnyType]) -> None:
+    """Check that a statement writes to no type: a view of it would only be an operator that Spark can't resolve."""
+    match = _WRITE.match(_COMMENT.sub(" ", text))
+    type_ = None if match is None else types.get(match["name"].strip("`").lower())
+    if type_ is not None:
+        raise SparkUsageError.sql_write(type_.name)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -58,6 +59,8 @@ _INTERRUPTED = ("KeyboardInterrupt while sending", "Exception while sending comm
 # Loggers that repeat the message of an exception that is raised anyway, with the whole stack of Java.
 _LOUD_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
+# The shuffle of a load distributes rows by `repartitionById`, which is Spark 4.1's.
+_MIN_VERSION = (4, 1)
 _build_lock = threading.Lock()
 
 
@@ -83,7 +86,7 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
 
     Raises:
         JavaMissingError: There is no Java runtime.
-        SparkUsageError: The active session runs on another master.
+        SparkUsageError: The active session runs on another master, or is of an older Spark.
         SparkFailedError: Spark does not start; the message has its last output.
     """
     with _build_lock:
@@ -91,12 +94,24 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
         if existing is None:
             settings = load_spark_settings()
             return _build_session(master or settings.master, settings, conf)
+        check_version(str(existing.version))
         active = str(existing.sparkContext.master)
         if master is not None and active != master:
             raise SparkUsageError.other_master(master, active)
         for name, value in conf.items():
             existing.conf.set(name, value)
         return existing
+
+
+def check_version(version: str) -> None:
+    """Check that a session is of a Spark that has what this package calls.
+
+    Raises:
+        SparkUsageError: It is older.
+    """
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is not None and (int(match[1]), int(match[2])) < _MIN_VERSION:
+        raise SparkUsageError.old_spark(version, ".".join(map(str, _MIN_VERSION)))
 
 
 # --- a new session -----------------------------------------------------------------------------------

@@ -1,15 +1,21 @@
-"""Store the topologies of large edge types after a load or an optimization, so that the next reader builds none."""
+"""Store topologies and text indexes of large tables after a load or an optimization: the next reader builds none."""
 
 from collections.abc import Collection
 
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.search.column_index import MIN_STORED_ROWS
+from omnigraph.engine.search.text_upkeep import extend_text_index, has_stored_text
 from omnigraph.engine.tables.graph_cache import MIN_DERIVED_EDGES, REWRITE_SHARE
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View
+from omnigraph.errors import OmnigraphError
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.optimize_table import TableUpkeep
 from omnigraph.ops.session import Session
+from omnigraph.schema.types import Scalar
+from omnigraph.telemetry import log
 
 
 def keep_after_load(session: Session, result: LoadResult) -> None:
@@ -34,6 +40,36 @@ def keep_after_optimize(session: Session, tables: Collection[TableUpkeep]) -> No
         if moved & {edge.table_key, nodes[edge.source].table_key, nodes[edge.target].table_key}
     }
     _keep(session, names, {})
+
+
+def extend_text_indexes(session: Session, tables: Collection[TableUpkeep]) -> None:
+    """Build or extend the text indexes of optimized tables: of declared texts, and of those that were searched before.
+
+    A table that fails has none, which changes no answer.
+    """
+    keys = {table.table_key for table in tables if table.error is None}
+    snapshot = session.head().snapshot
+    view = View(session.load_catalog(snapshot), SnapshotTables(session.handles, snapshot))
+    for type_ in view.catalog.types:
+        if type_.table_key not in keys or type_.table_key not in snapshot.pins:
+            continue
+        rows = session.reads.get_reader(view, type_)
+        if rows.count < MIN_STORED_ROWS:
+            continue
+        for prop in type_.properties:
+            is_text = prop.type is Scalar.STRING and (prop.name,) != type_.key
+            if is_text and (prop.name in type_.indexed or has_stored_text(session.reads, rows, prop.name)):
+                _extend(session, rows, prop.name)
+
+
+def _extend(session: Session, rows: TableReader, column: str) -> None:
+    session.check_cancelled()
+    try:
+        extend_text_index(session.reads, rows, column, session.check_cancelled)
+    # The tables are optimized: the next optimization or search builds what is missing.
+    except OmnigraphError as error:
+        session.check_cancelled()
+        log.warning("the text index of %s.%s was not extended: %s", rows.type.name, column, error)
 
 
 def _keep(session: Session, names: Collection[str], changed: dict[str, int]) -> None:

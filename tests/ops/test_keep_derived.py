@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.engine.tables import graph_cache
-from omnigraph.ops import keep_topologies
+from omnigraph.ops import keep_derived
 
 SCHEMA = "node P { k: String @key }\nedge Knows: P -> P\nedge Likes: P -> P"
 COUNT = "query q() { match { $a: P  $a knows $b } return { count(*) as n } }"
@@ -17,7 +17,7 @@ PEOPLE = 300
 
 @pytest.fixture(autouse=True)
 def few_edges_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (graph_cache, keep_topologies):
+    for module in (graph_cache, keep_derived):
         monkeypatch.setattr(module, "MIN_DERIVED_EDGES", 1_000)
 
 

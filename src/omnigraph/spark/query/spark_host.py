@@ -1,0 +1,58 @@
+"""What the lowering of a query asks of Spark."""
+
+from dataclasses import dataclass
+
+from omnigraph.engine.output.result_pipeline import resolve_count
+from omnigraph.engine.physical_plan import Node
+from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.relational.expressions import ExpressionPrinter
+from omnigraph.engine.relational.sql_syntax import SPARK
+from omnigraph.engine.relational.tree import ComputedRows
+from omnigraph.engine.view import View
+from omnigraph.query.expr import Expr
+from omnigraph.query.logical_plan import Count
+from omnigraph.spark.query.dialect import find_variable_column
+
+
+@dataclass(slots=True)
+class SparkHost:
+    """What Spark can do, and knows of the tables."""
+
+    view: View
+    inputs: QueryInputs
+    with_rows: bool = False
+
+    def count_rows(self, type_name: str) -> int:
+        """Return the number of rows of a type."""
+        fragments = self.view.get_table(self.view.get_type(type_name)).list_fragments()
+        return sum(fragment.rows - fragment.deleted for fragment in fragments)
+
+    def check_expr(self, expr: Expr) -> None:
+        """Check that an expression over several variables can be evaluated exactly.
+
+        Raises:
+            UnsupportedForm: It can't.
+        """
+        ExpressionPrinter(SPARK, self.inputs).print_condition(expr, find_variable_column)
+
+    def check_filter(self, expr: Expr) -> None:
+        """Check that a predicate over the rows of one table can be evaluated exactly in its scan.
+
+        Raises:
+            UnsupportedForm: It can't.
+        """
+        self.check_expr(expr)
+
+    def resolve_limit(self, limit: Count) -> int:
+        """Return the number that the limit of a block is.
+
+        Raises:
+            ParameterError: It is negative.
+        """
+        number = resolve_count(limit, "limit", self.inputs)
+        assert number is not None  # noqa: S101 - there is a limit
+        return number
+
+    def compute_rows(self, node: Node, columns: tuple[tuple[str, str], ...]) -> ComputedRows | None:  # noqa: ARG002 - scans do
+        """Return None: scans find all rows."""
+        return None

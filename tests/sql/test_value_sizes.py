@@ -1,0 +1,62 @@
+# ruff: noqa: S608 - the texts are those of this file
+"""A statement can't make a value so large that the process dies of it: DuckDB counts no values inside of functions."""
+
+import pytest
+
+import omnigraph as og
+from omnigraph.engine.duckdb.allowed_functions import SCALAR_FUNCTIONS
+from omnigraph.engine.duckdb.process_memory import watch_growth
+from omnigraph.engine.duckdb.sql_errors import SqlError, SqlMemoryError
+
+TEXT = "(select string_agg('x', '') from range(60000))"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "replace({text}, 'x', {text})",
+        "regexp_replace({text}, 'x', {text}, 'g')",
+        "regexp_replace({text}, '(x)', {text})",
+        "{text}.replace('x', {text})",
+    ],
+)
+def test_a_replacement_that_may_be_huge_is_refused(people: og.Graph, call: str) -> None:
+    with pytest.raises(SqlError, match="may have more than 268,435,456 characters"):
+        people.sql(f"select length({call.format(text=TEXT)}) as n")
+
+
+def test_other_replacements_are_those_of_duckdb(people: og.Graph) -> None:
+    rows = people.sql(
+        "select replace('abab', 'b', 'xy') a, replace(null, 'a', 'b') b, regexp_replace('abab', 'b', '') c,"
+        " regexp_replace('abab', '(b)', '<\\1>', 'g') d"
+    ).rows()
+
+    assert rows == [{"a": "axyaxy", "b": None, "c": "aab", "d": "a<b>a<b>"}]
+
+
+def test_what_duckdb_does_not_count_is_stopped_by_the_size_of_the_process(people: og.Graph) -> None:
+    # JSON is built in memory of its own: 60,000 copies of a text are 3.6 GB of it.
+    lists = f"select {TEXT} as s, (select list(range) from range(60000)) as n"
+
+    with pytest.raises(SqlMemoryError, match="its memory limit of 100,000,000 bytes"):
+        people.sql(
+            f"select length(to_json(list_transform(n, lambda y: s))::varchar) as n from ({lists}) as x",
+            memory_bytes=100_000_000,
+        )
+
+
+@pytest.mark.parametrize("name", ["reservoir_quantile", "setseed", "repeat", "lpad", "list_resize", "printf", "format"])
+def test_functions_that_change_state_or_allocate_what_they_are_told_are_not_allowed(name: str) -> None:
+    assert name not in SCALAR_FUNCTIONS
+
+
+def test_growth_counts_from_the_first_statement_and_against_the_latest() -> None:
+    with watch_growth(2**20) as first, watch_growth(2**20) as second:
+        assert first is not None
+        assert second is not None
+        kept = bytearray(400 * 2**20)
+        assert not first.is_exceeded()
+        assert second.is_exceeded()
+    assert kept
+    with watch_growth(None) as unlimited:
+        assert unlimited is None
