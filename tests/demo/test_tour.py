@@ -13,8 +13,6 @@ import omnigraph as og
 from omnigraph.bug_error import BugError
 from omnigraph.cli import demo
 from omnigraph.cli.main import main
-from omnigraph.clock import SystemClock
-from omnigraph.demo import script
 from omnigraph.demo.cost_table import build_cost_rows
 from omnigraph.demo.directory import prepare
 from omnigraph.demo.runner import StepCost, TourRunner
@@ -38,7 +36,6 @@ STEPS = [
     "resolution",
     "time travel",
     "optimize",
-    "recovery",
     "check",
     "all of it",
 ]
@@ -83,6 +80,13 @@ def test_two_writers_are_killed_and_the_second_is_in_the_history(played: tuple[P
 
     assert told.count("(killed by signal 9)") == 2
     assert people.rows() == [{"p.name": "Mary Somerville"}]
+
+
+def test_what_the_killed_writers_left_is_in_no_commit_and_damages_nothing(played: tuple[Path, str, str]) -> None:
+    told = played[1]
+
+    assert "note[unused_files]" in told
+    assert "error[" not in told
 
 
 def test_the_conflict_is_shown_and_resolved(played: tuple[Path, str, str]) -> None:
@@ -216,16 +220,3 @@ def test_without_spark_the_tour_says_who_loads_and_why(monkeypatch: pytest.Monke
 
     assert chosen is Engine.LOCAL
     assert told == "\nThis process loads the data: there is no Java."
-
-
-def test_a_large_tour_waits_until_the_killed_count_as_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    slept: list[float] = []
-    clock = SystemClock()
-    monkeypatch.setattr(clock, "sleep", slept.append)
-    stage = TourRunner(run_command=lambda _: 0, write=lambda _: None, clock=clock)
-    tour = script.Tour(directory=tmp_path, is_small=False, engine=Engine.LOCAL)
-
-    script._recover(tour, stage, killed_at=clock.monotonic())
-
-    assert slept
-    assert 50 < slept[0] <= 61

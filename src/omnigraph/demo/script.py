@@ -8,7 +8,7 @@ from omnigraph.demo.directory import GRAPH, write_data
 from omnigraph.demo.runner import TourRunner
 from omnigraph.demo.synthetic_data import FULL, MIN_EMPLOYED, SMALL, VECTOR_SIZE, SyntheticData
 from omnigraph.faults import FAULT_VARIABLE
-from omnigraph.options import Engine, Options
+from omnigraph.options import Engine
 from omnigraph.telemetry import format_bytes
 
 QUERIES = ("--query", "queries.gq")
@@ -18,7 +18,6 @@ BRANCH = "review/births"
 KILLED = -9
 # The exit code of the command line for a conflict.
 CONFLICT = 3
-LEASE = Options().lease_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +38,11 @@ def play(tour: Tour, runner: TourRunner) -> None:
     data = _generate_data(tour, runner)
     cast = _choose_cast(data)
     _load(tour, runner, data)
-    killed_at = _kill_writers(runner, cast)
+    _kill_writers(runner, cast)
     _run_queries(runner, cast)
     before = _merge_with_conflict(runner, cast)
     _travel_back(runner, cast, before)
-    _recover(tour, runner, killed_at)
+    _maintain(runner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +118,7 @@ def _run_queries(runner: TourRunner, cast: _Cast) -> None:
     runner.run("explain", *query, "--analyze")
 
 
-def _kill_writers(runner: TourRunner, cast: _Cast) -> float:
+def _kill_writers(runner: TourRunner, cast: _Cast) -> None:
     runner.begin_step(
         "killed writers", "A writer is killed in the middle of a commit over two tables, by a real SIGKILL"
     )
@@ -135,9 +134,7 @@ def _kill_writers(runner: TourRunner, cast: _Cast) -> float:
     )
     mary = ("--param", "handle=mary", "--param", "name=Mary Somerville")
     runner.run_child(*hire, *mary, expected=KILLED, variables={FAULT_VARIABLE: "publish.swapped=kill"})
-    killed_at = runner.clock.monotonic()
     runner.run("query", "person", GRAPH, *QUERIES, "--param", "handle=mary")
-    return killed_at
 
 
 def _merge_with_conflict(runner: TourRunner, cast: _Cast) -> str:
@@ -174,26 +171,14 @@ def _travel_back(runner: TourRunner, cast: _Cast, before: str) -> None:
     runner.run("commit", "list", GRAPH, "--limit", "5")
 
 
-def _recover(tour: Tour, runner: TourRunner, killed_at: float) -> None:
+def _maintain(runner: TourRunner) -> None:
     runner.begin_step(
         "optimize", "Maintenance: small files merged, indexes built; no reader or writer waits, and no result changes"
     )
     runner.run("optimize", GRAPH, "--as", "ada")
-    runner.begin_step("recovery", "The next writer removes what the killed writers left")
-    remaining = killed_at + LEASE + 1 - runner.clock.monotonic()
-    runner.say(f"A writer counts as dead once it has not renewed its lease for {LEASE:.0f} seconds.")
-    if tour.is_small:
-        runner.say(
-            f"That is in {max(remaining, 0):.0f} seconds; this small tour does not wait, and leaves it to your next"
-            " write.\n"
-        )
-    else:
-        runner.say(f"Waiting {remaining:.0f} seconds for that …\n" if remaining > 0 else "")
-        runner.clock.sleep(max(remaining, 0))
     runner.run("branch", "delete", BRANCH, GRAPH)
-    if not tour.is_small:
-        runner.run("commit", "list", GRAPH, "--filter", "operation=recovery")
     runner.begin_step("check", "Check the whole graph: manifests, files, rows, indexes")
+    runner.say("A small write that is killed leaves nothing to repair, only files that no commit contains:")
     runner.run("check", GRAPH)
 
 
