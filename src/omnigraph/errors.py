@@ -341,11 +341,6 @@ class SettingsError(OmnigraphError):
         return f"the certificate `{path}` and its private key can't be used: {reason}"
 
     @variant
-    def bad_jwt_keys(self, source: str, reason: str) -> str:
-        """Report that the public keys of an issuer of JWTs can't be used."""
-        return f"the keys of `{source}` can't be used: {reason}"
-
-    @variant
     def no_embedding_provider(self, property: str, instead: str | None = None) -> str:
         """Report that a text must become a vector, but no provider is configured."""
         other_way = f", or {instead}" if instead else ""

@@ -226,7 +226,7 @@ def test_a_file_that_breaks_leaves_the_last_keys(
     ],
 )
 def test_key_sets_that_can_not_be_used_are_refused(content: str) -> None:
-    with pytest.raises(SettingsError, match=r"^the keys of `keys\.json` can't be used: "):
+    with pytest.raises(SettingsError, match=r"^keys\.json: "):
         parse_keys("keys.json", content)
 
 
@@ -269,11 +269,11 @@ class KeyServer:
     def __init__(self) -> None:
         self.status, self.content, self.headers = 200, json.dumps(KEYS).encode(), {}  # type: ignore[var-annotated]
         self.requests = 0
-        self.has_responded = threading.Condition()
+        self.has_request = threading.Condition()
 
     def wait_for_requests(self, count: int) -> None:
-        with self.has_responded:
-            assert self.has_responded.wait_for(lambda: self.requests >= count, timeout=60)
+        with self.has_request:
+            assert self.has_request.wait_for(lambda: self.requests >= count, timeout=60)
 
 
 @contextmanager
@@ -282,14 +282,14 @@ def serving_keys() -> Iterator[tuple[KeyServer, str]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            with source.has_request:
+                source.requests += 1
+                source.has_request.notify_all()
             self.send_response(source.status)
             for name, value in source.headers.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(source.content)
-            with source.has_responded:
-                source.requests += 1
-                source.has_responded.notify_all()
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -334,7 +334,7 @@ def test_a_server_that_fails_leaves_the_last_keys_and_is_asked_again(
         try:
             known = keys.get_current()
             source.status = 500
-            source.wait_for_requests(source.requests + 3)
+            source.wait_for_requests(source.requests + 4)
             assert keys.get_current() is known
         finally:
             keys.stop()

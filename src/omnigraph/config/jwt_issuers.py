@@ -72,6 +72,6 @@ def _check_url(section: SettingsSection, text: str) -> None:
     url = urlsplit(text)
     # Whoever can exchange the keys on their way can authenticate as anybody.
     if url.scheme == "http" and url.hostname not in _LOOPBACK:
-        raise section.build_error("keys", "keys are fetched by https only, so that nobody can exchange them on the way")
+        raise section.build_error("keys", "keys are fetched by https only: others could exchange them on the way")
     if not url.hostname or url.username or url.password:
         raise section.build_error("keys", "write a URL such as https://host/keys.json, without a name and password")

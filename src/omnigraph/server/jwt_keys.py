@@ -140,18 +140,18 @@ def parse_keys(source: str, content: str) -> KeySet:
     """
     try:
         keys = json.loads(content)["keys"]
-        found = [key for key in keys if key["kty"] in _KEY_TYPES.values() and key.get("use", "sig") == "sig"]
+        signing = [key for key in keys if key["kty"] in _KEY_TYPES.values() and key.get("use", "sig") == "sig"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise SettingsError.bad_jwt_keys(source, 'it is not a JSON Web Key Set, {"keys": [{"kty": …}, …]}') from None
+        raise SettingsError(source, "", 'it is not a JSON Web Key Set, {"keys": [{"kty": …}, …]}') from None
     # Whoever can read a server's settings could sign with these.
     if any(key["kty"] == "oct" or "d" in key for key in keys):
-        raise SettingsError.bad_jwt_keys(source, "it contains a secret key: name the public keys only")
+        raise SettingsError(source, "", "it contains a secret key: name the public keys only")
     if len(keys) > _MAX_KEYS:
-        raise SettingsError.bad_jwt_keys(source, f"it has more than {_MAX_KEYS} keys")
-    usable = tuple(key for key in found if _is_usable(key))
+        raise SettingsError(source, "", f"it has more than {_MAX_KEYS} keys")
+    usable = tuple(filter(_is_usable, signing))
     if not usable:
-        raise SettingsError.bad_jwt_keys(
-            source, f"no key of it can verify signatures: RSA of {_MIN_RSA_BITS} bits or more, EC, or Ed25519"
+        raise SettingsError(
+            source, "", f"no key of it can verify signatures: RSA of {_MIN_RSA_BITS} bits or more, EC, or Ed25519"
         )
     return KeySet(usable)
 
@@ -184,12 +184,12 @@ def fetch_text(url: str, clock: Clock) -> str:
                     break
                 content += chunk
             else:
-                raise SettingsError.bad_jwt_keys(url, "its response is too large or too slow")
+                raise SettingsError(url, "", "its response is too large or too slow")
             if response.status != 200:
-                raise SettingsError.bad_jwt_keys(url, f"its server responds with HTTP {response.status}")
+                raise SettingsError(url, "", f"its server responds with HTTP {response.status}")
             return content.decode()
     except (OSError, HTTPException, UnicodeDecodeError) as error:
-        raise SettingsError.bad_jwt_keys(url, f"no answer that can be read ({type(error).__name__})") from error
+        raise SettingsError(url, "", f"no answer that can be read ({type(error).__name__})") from error
     finally:
         connection.close()
 
