@@ -21,6 +21,8 @@ from raised_codes import has_code
 from server_process import Process, laid_out, running
 from serving import ADD, ALL, TOKENS
 
+NUMBERS = "query q($n: [I64]) { match { each $x in $n } return { $x as n } order { $x asc } }"
+
 
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
@@ -249,3 +251,25 @@ def test_nothing_of_a_token_is_shown(process: Process) -> None:
 
     assert TOKENS["admin"] not in repr(graph) + repr(graph._calls.transport)
     graph.close()
+
+
+def test_rows_are_read_as_they_arrive(remote: og.RemoteGraph) -> None:
+    with remote.query_stream(NUMBERS, params={"n": range(1, 60_001)}) as rows:
+        assert (rows.columns, rows.row_count, rows.target.branch) == (("n",), 60_000, "main")
+        batches = list(rows)
+
+    assert len(batches) > 1
+    assert [value.as_py() for batch in batches for value in batch["n"]] == list(range(1, 60_001))
+    assert remote.query(ALL).commit_id == rows.commit_id
+
+
+def test_a_stream_that_is_left_early_harms_nothing_that_follows(remote: og.RemoteGraph) -> None:
+    with remote.query_stream(NUMBERS, params={"n": range(60_000)}) as rows:
+        next(iter(rows))
+
+    assert remote.query(NUMBERS, params={"n": range(3)}).row_count == 3
+
+
+def test_a_mistake_in_a_streamed_query_is_raised_before_any_row(remote: og.RemoteGraph) -> None:
+    with pytest.raises(og.SourceError):
+        remote.query_stream("match { $p: Persn } return { $p.name }")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from omnigraph.config.environment import read_embedding_options
+from omnigraph.config.jwt_issuers import JwtIssuer, read_jwt_issuers
 from omnigraph.config.settings_file import SettingsSection, read_settings
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
 from omnigraph.errors import Kind, OmnigraphError, SettingsError
@@ -101,6 +102,8 @@ class ServerConfig:
     tokens_file: Path | None = None
     given_tokens: tuple[TokenRecord, ...] = ()
     """The tokens of the environment."""
+    jwt_issuers: tuple[JwtIssuer, ...] = ()
+    """Whose JWTs authenticate clients, beside the tokens."""
     policies: Path | None = None
     """A directory of Cedar policies; without it, every valid token may only read."""
     tls: TlsFiles | None = None
@@ -129,7 +132,7 @@ class ServerConfig:
     @property
     def has_tokens(self) -> bool:
         """Whether any client can authenticate."""
-        return self.tokens_file is not None or bool(self.given_tokens)
+        return self.tokens_file is not None or bool(self.given_tokens) or bool(self.jwt_issuers)
 
 
 def load_server_config(graphs: Sequence[str], file: str | os.PathLike[str] | None, bind: str | None) -> ServerConfig:
@@ -222,6 +225,7 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         host=host,
         port=port,
         tokens_file=server.get_path("tokens"),
+        jwt_issuers=read_jwt_issuers(root),
         policies=server.get_path("policies"),
         tls=_read_tls(server),
         allowed_hosts=server.get_texts("allowed_hosts"),

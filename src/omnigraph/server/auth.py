@@ -10,6 +10,7 @@ from omnigraph.clock import Clock
 from omnigraph.config.tokens import TokenRecord, hash_token, read_tokens
 from omnigraph.errors import OmnigraphError
 from omnigraph.policy import Access, Action, Actor, Decision
+from omnigraph.server.jwt_tokens import MAX_JWT_LENGTH, JwtRejectedError, JwtTokens, is_jwt
 from omnigraph.telemetry import log
 
 _SCHEME = "bearer"
@@ -38,8 +39,11 @@ class Tokens:
     use and the log reports it, so saving the file in two steps locks no user out. To revoke a token, remove its entry.
     """
 
-    def __init__(self, file: Path | None, configured: Sequence[TokenRecord], clock: Clock) -> None:
+    def __init__(
+        self, file: Path | None, configured: Sequence[TokenRecord], clock: Clock, jwts: JwtTokens | None = None
+    ) -> None:
         self._file = file
+        self._jwts = jwts
         self._configured = tuple(configured)
         self._clock = clock
         self._lock = threading.Lock()
@@ -55,6 +59,11 @@ class Tokens:
     def authenticate(self, header: str | None) -> Actor | None:
         """Return the actor of the token in an `Authorization` header, or None without a valid token."""
         token = _parse_bearer_token(header)
+        if token is not None and self._jwts is not None and is_jwt(token):
+            try:
+                return self._jwts.authenticate(token)
+            except JwtRejectedError:
+                return None
         digest = hash_token(token or "")
         now = self._clock.now()
         actor: Actor | None = None
@@ -69,9 +78,19 @@ class Tokens:
         token = _parse_bearer_token(header)
         if token is None:
             return "no token" if header is None else "no bearer token"
+        if self._jwts is not None and is_jwt(token):
+            try:
+                self._jwts.authenticate(token)
+            except JwtRejectedError as error:
+                return str(error)
         digest = hash_token(token)
         expired = [record.actor.name for record in self._records if hmac.compare_digest(record.digest, digest)]
         return f"expired token of {expired[0]}" if expired else "unknown token"
+
+    def stop(self) -> None:
+        """End the threads that keep the keys of JWTs up to date."""
+        if self._jwts is not None:
+            self._jwts.stop()
 
     def _load_current(self) -> tuple[TokenRecord, ...]:
         if self._file is None:
@@ -109,6 +128,8 @@ def _read_signature(path: Path) -> _Signature:
 def _parse_bearer_token(header: str | None) -> str | None:
     scheme, _, token = (header or "").partition(" ")
     token = token.strip()
-    if scheme.lower() != _SCHEME or not token or len(token) > _MAX_TOKEN_LENGTH:
+    if scheme.lower() != _SCHEME or not token:
+        return None
+    if len(token) > (MAX_JWT_LENGTH if is_jwt(token) else _MAX_TOKEN_LENGTH):
         return None
     return token

@@ -87,7 +87,9 @@ class CedarPolicies:
         if decision is None:
             # Two threads may evaluate the same request, with the same result.
             decision = self._evaluate(graph, access)
-            if len(graph) + len(access.branch or "") + len(access.query or "") <= _MAX_CACHED_CHARACTERS:
+            # Groups too: those of a JWT are chosen by its issuer.
+            names = (graph, access.branch or "", access.query or "", *access.actor.groups)
+            if sum(map(len, names)) <= _MAX_CACHED_CHARACTERS:
                 self._cache.put(key, decision)
         return decision
 

@@ -22,6 +22,7 @@ from omnigraph.server.graph_registry import GraphRegistry
 from omnigraph.server.http.app import build_app
 from omnigraph.server.http.connections import ConnectionLimit, build_protocol
 from omnigraph.server.http_errors import ServerUnavailableError
+from omnigraph.server.jwt_tokens import JwtTokens
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.service import Service
 from omnigraph.server.tls import TlsCertificate
@@ -95,6 +96,7 @@ def check_server(
     machine = runtime or load_runtime()
     if settings.tokens_file is not None:
         read_tokens(settings.tokens_file)
+    JwtTokens(settings.jwt_issuers, machine.clock).check()
     if settings.tls is not None:
         TlsCertificate(settings.tls, machine.clock)
     # Opening a graph for writing may recover interrupted operations, which is a write.

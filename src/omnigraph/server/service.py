@@ -28,6 +28,7 @@ from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
 from omnigraph.server.branch_watchers import BranchWatchers
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
+from omnigraph.server.jwt_tokens import JwtTokens
 from omnigraph.server.metrics import Metrics, Samples
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
@@ -117,7 +118,11 @@ class Service:
         Raises:
             OmnigraphError: One of them can't be used.
         """
-        tokens = None if is_open_to_all else Tokens(config.tokens_file, config.given_tokens, runtime.clock)
+        tokens = None
+        if not is_open_to_all:
+            jwts = JwtTokens(config.jwt_issuers, runtime.clock)
+            jwts.start()
+            tokens = Tokens(config.tokens_file, config.given_tokens, runtime.clock, jwts)
         registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
         registry.open_all()
         service = cls(
@@ -288,6 +293,8 @@ class Service:
             self.maintenance_worker.stop()
         if self.healer is not None:
             self.healer.stop()
+        if self.tokens is not None:
+            self.tokens.stop()
         self.admission.close()
 
 

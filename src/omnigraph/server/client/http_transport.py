@@ -101,7 +101,7 @@ class Transport:
         with self.stream(
             method, path, body, query=query, sources=sources, seconds=seconds, is_repeatable=is_repeatable
         ) as response:
-            data = self._read(response)
+            data = self.read(response)
         return json.loads(data)
 
     @contextmanager
@@ -181,7 +181,7 @@ class Transport:
                 response = self._send(connection, method, target, payload, headers)
                 if response.status < 400:
                     return connection, response
-                data = self._read(response)
+                data = self.read(response)
             except BaseException as error:
                 self._deactivate(connection)
                 connection.close()
@@ -208,7 +208,7 @@ class Transport:
         Raises:
             ServerUnreachableError: The response broke off.
         """
-        while chunk := self._read(response, CHUNK_BYTES):
+        while chunk := self.read(response, CHUNK_BYTES):
             yield chunk
 
     def close(self) -> None:
@@ -245,7 +245,12 @@ class Transport:
         except (OSError, HTTPException) as error:
             raise ServerUnreachableError(self.url, str(error) or type(error).__name__) from error
 
-    def _read(self, response: HTTPResponse, size: int | None = None) -> bytes:
+    def read(self, response: HTTPResponse, size: int | None = None) -> bytes:
+        """Return at most `size` bytes of a response, or all that is left; none at its end.
+
+        Raises:
+            ServerUnreachableError: The response broke off.
+        """
         try:
             return response.read() if size is None else response.read(size)
         except (OSError, HTTPException) as error:

@@ -19,6 +19,7 @@ from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine, QueryEngine
 from omnigraph.query.completion import Completion
+from omnigraph.server.client.query_stream import QueryStream
 from omnigraph.server.client.requests import GraphCalls, build_query_body, encode_params, format_optional_instant
 from omnigraph.server.client.responses import RemoteDocument
 from omnigraph.server.http.request_bodies import BYTES, NDJSON
@@ -123,9 +124,48 @@ class RemoteReads:
         engine: QueryEngine | str = QueryEngine.AUTO,
         master: str | None = None,
     ) -> Result:
-        """Run a query on one state of the graph; see `Graph.query`. All rows are fetched; never on Spark."""
-        if parse_choice("engine", QueryEngine, engine) is QueryEngine.SPARK or master is not None:
-            raise BadArgumentError("engine", "`spark`", "a server runs queries without Spark; leave it out")
+        """Run a query on one state of the graph; see `Graph.query`. All rows are fetched; never on Spark.
+
+        For more rows than fit into memory, use `query_stream`.
+        """
+        if master is not None:
+            raise BadArgumentError("master", f"`{master}`", "a server runs queries without Spark; leave it out")
+        with self.query_stream(
+            source,
+            name=name,
+            params=params,
+            branch=branch,
+            snapshot=snapshot,
+            at=at,
+            max_staleness=max_staleness,
+            min_commit=min_commit,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+            engine=engine,
+        ) as rows:
+            return rows.read_all()
+
+    def query_stream(  # noqa: PLR0913 - all but the text by name
+        self,
+        source: str | Source,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
+    ) -> QueryStream:
+        """Run a query, and open its rows for reading in batches as they arrive, which are not kept in memory.
+
+        with graph.query_stream("match { $p: Person } return { $p.name }") as rows:
+            for batch in rows:
+                ...
+        """
         body = {
             **build_query_body(source, name, params, branch, snapshot, at),
             "max_staleness": max_staleness,
@@ -134,7 +174,7 @@ class RemoteReads:
             "memory_bytes": memory_bytes,
             **_build_engine(engine),
         }
-        return self._calls.fetch_rows("query", body=body, source=source)
+        return self._calls.stream_rows("query", body=body, source=source)
 
     def sql(  # noqa: PLR0913 - all but the first two by name
         self,
@@ -303,4 +343,6 @@ def _open_target(target: str | os.PathLike[str] | BinaryIO, stack: ExitStack) ->
 def _build_engine(engine: QueryEngine | str) -> dict[str, str]:
     """Return the part of a request that names an engine: none for `auto`, which servers of every release have."""
     selected = parse_choice("engine", QueryEngine, engine)
+    if selected is QueryEngine.SPARK:
+        raise BadArgumentError("engine", "`spark`", "a server runs queries without Spark; leave it out")
     return {} if selected is QueryEngine.AUTO else {"engine": selected.value}

@@ -1,19 +1,15 @@
 """Build the requests to one graph on a server: paths, bodies, parameters, pages, rows."""
 
 import base64
-import json
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from datetime import date, datetime
 from http.client import HTTPResponse
 from typing import Any, SupportsIndex
 
-import pyarrow as pa
-import pyarrow.ipc as pa_ipc
-
 from omnigraph.clock import format_instant
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
 from omnigraph.errors import BadArgumentError
 from omnigraph.graph.arguments import check_parameters
 from omnigraph.lang.source import Source
@@ -24,6 +20,7 @@ from omnigraph.query.record_params import read_table_columns
 from omnigraph.schema.python_values import NO_ZONE, to_items, to_python_value
 from omnigraph.schema.values import BASE64_PREFIX, InvalidValue, format_value
 from omnigraph.server.client.http_transport import Transport, quote_path
+from omnigraph.server.client.query_stream import QueryStream
 from omnigraph.server.http.request_bodies import ARROW, NDJSON
 
 # The names by which the server's diagnostics refer to the query or schema of a request.
@@ -108,22 +105,23 @@ class GraphCalls:
 
     def fetch_rows(self, rest: str, *names: str, body: object, source: str | Source = "") -> Result:
         """Send a POST and return all rows of its response."""
-        path = self.build_path(rest, *names)
-        is_repeatable = rest in _READING_ROUTES
-        with self.transport.stream(
-            "POST", path, body, accept=ARROW, sources=name_sources(source), is_repeatable=is_repeatable
-        ) as response:
-            data = b"".join(self.transport.iter_chunks(response))
-            headers = response.headers
-        table: pa.Table = pa_ipc.open_stream(data).read_all()
-        target = Target(headers.get("Omnigraph-Branch", "main"), headers.get("Omnigraph-Snapshot"))
-        return Result.of_table(
-            table,
-            commit_id=headers["Omnigraph-Commit"],
-            target=target,
-            query_name=headers["Omnigraph-Query"],
-            notes=tuple(json.loads(headers.get("Omnigraph-Notes", "[]"))),
-        )
+        with self.stream_rows(rest, *names, body=body, source=source) as rows:
+            return rows.read_all()
+
+    def stream_rows(self, rest: str, *names: str, body: object, source: str | Source = "") -> QueryStream:
+        """Send a POST and open its rows for reading as they arrive."""
+        with ExitStack() as stack:
+            response = stack.enter_context(
+                self.transport.stream(
+                    "POST",
+                    self.build_path(rest, *names),
+                    body,
+                    accept=ARROW,
+                    sources=name_sources(source),
+                    is_repeatable=rest in _READING_ROUTES,
+                )
+            )
+            return QueryStream(stack, self.transport, response)
 
 
 def build_query_body(

@@ -147,7 +147,7 @@ def _select_graph(config: ServerConfig, graph: str | None, queries: str | os.Pat
         )
     selected = matches[0] if queries is None else replace(matches[0], queries=Path(queries))
     # A user that can start this process has access to the files: tokens would protect nothing (decision 32).
-    return replace(config, graphs=(selected,), tokens_file=None, given_tokens=(), maintenance=None)
+    return replace(config, graphs=(selected,), tokens_file=None, given_tokens=(), jwt_issuers=(), maintenance=None)
 
 
 @dataclass
