@@ -1,6 +1,6 @@
 """Bind `match` to a pattern: the variables and types of a block first, then its predicates and inner blocks."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -179,7 +179,7 @@ def _bind_block(
     blocks: list[PatternBlock] = []
     elements = EachBinder(drafter, draft, lifter.list_types, find_each_clauses(clauses))
     scope = lifter.bind_elements(elements, scope)
-    for clause in eithers:
+    for clause in _iter_ready(eithers, late, lambda: scope):
         scope, block = _bind_either(clause, scope, drafter, draft.types)
         order |= {variable.name: variable.span for variable in find_alternative_variables(clause)}
         blocks += [block] if block is not None else []
@@ -340,6 +340,27 @@ def _bind_optional(
     return wider, OptionalMatch(shared=shared, pattern=pattern, origin=clause.span)
 
 
+def _iter_ready(
+    eithers: Iterable[ast.Either], late: frozenset[str], find_scope: Callable[[], Scope]
+) -> Iterator[ast.Either]:
+    """Yield the blocks so that one that reads what another binds comes after it, whatever their order in the text."""
+    waiting = [
+        (clause, late & {each.name for each in iter_mentioned_variables((clause,))} - _find_own_names(clause))
+        for clause in eithers
+    ]
+    while waiting:
+        scope = find_scope()
+        ready = (item for item in waiting if all(scope.find(name) is not None for name in item[1]))
+        # Blocks that read each other's variables can't be solved; the first one reports what it does not find.
+        item = next(ready, waiting[0])
+        waiting.remove(item)
+        yield item[0]
+
+
+def _find_own_names(clause: ast.Either) -> frozenset[str]:
+    return frozenset(variable.name for variable in find_alternative_variables(clause))
+
+
 def _bind_either(
     clause: ast.Either, scope: Scope, drafter: BlockDrafter, types: Mapping[str, VariableType]
 ) -> tuple[Scope, EitherBlock | None]:
@@ -419,7 +440,7 @@ def _find_late_variables(
     Those that lists bind are late too, whatever other clauses say about them.
     """
     bound = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
-    names = {variable.name for clause in eithers for variable in find_alternative_variables(clause)} - bound
+    names = {name for clause in eithers for name in _find_own_names(clause)} - bound
     names |= {clause.variable.name for clause in find_each_clauses(clauses)}
     return frozenset(name for name in names if outer is None or outer.find(name) is None)
 
