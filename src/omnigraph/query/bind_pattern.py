@@ -1,6 +1,6 @@
 """Bind `match` to a pattern: the variables and types of a block first, then its predicates and inner blocks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -179,7 +179,9 @@ def _bind_block(
     blocks: list[PatternBlock] = []
     elements = EachBinder(drafter, draft, lifter.list_types, find_each_clauses(clauses))
     scope = lifter.bind_elements(elements, scope)
-    for clause in _iter_ready(eithers, late, lambda: scope):
+    waiting = [(clause, late & _find_read_names(clause)) for clause in eithers]
+    while waiting:
+        clause = _take_ready(waiting, scope)
         scope, block = _bind_either(clause, scope, drafter, draft.types)
         order |= {variable.name: variable.span for variable in find_alternative_variables(clause)}
         blocks += [block] if block is not None else []
@@ -340,21 +342,20 @@ def _bind_optional(
     return wider, OptionalMatch(shared=shared, pattern=pattern, origin=clause.span)
 
 
-def _iter_ready(
-    eithers: Iterable[ast.Either], late: frozenset[str], find_scope: Callable[[], Scope]
-) -> Iterator[ast.Either]:
-    """Yield the blocks so that one that reads what another binds comes after it, whatever their order in the text."""
-    waiting = [
-        (clause, late & {each.name for each in iter_mentioned_variables((clause,))} - _find_own_names(clause))
-        for clause in eithers
-    ]
-    while waiting:
-        scope = find_scope()
-        ready = (item for item in waiting if all(scope.find(name) is not None for name in item[1]))
-        # Blocks that read each other's variables can't be solved; the first one reports what it does not find.
-        item = next(ready, waiting[0])
-        waiting.remove(item)
-        yield item[0]
+def _take_ready(waiting: list[tuple[ast.Either, frozenset[str]]], scope: Scope) -> ast.Either:
+    """Remove and return the first block that reads no variable that another one has yet to bind.
+
+    So the order in the text has no meaning.
+    """
+    ready = (n for n, (_, names) in enumerate(waiting) if all(scope.find(name) is not None for name in names))
+    # Blocks that read each other's variables can't be solved; the first one reports what it does not find.
+    clause, _ = waiting.pop(next(ready, 0))
+    return clause
+
+
+def _find_read_names(clause: ast.Either) -> frozenset[str]:
+    """Return the variables that an `either` mentions and does not bind itself in all alternatives."""
+    return frozenset(variable.name for variable in iter_mentioned_variables((clause,))) - _find_own_names(clause)
 
 
 def _find_own_names(clause: ast.Either) -> frozenset[str]:
