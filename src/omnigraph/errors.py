@@ -445,7 +445,10 @@ class QueryError(OmnigraphError):
     @variant
     def value_missing(self, expression: str, property: str) -> str:
         """Report that a calculated value is null, but its property is required."""
-        return f"`{expression}` is null in a row, but `{property}` is required: give another value with `coalesce`"
+        way = "give another value with `coalesce`"
+        if expression.endswith(".@id"):
+            way = f"leave the row out with `{expression.removesuffix('.@id')} is not null`"
+        return f"`{expression}` is null in a row, but `{property}` is required: {way}"
 
     @variant
     def two_values(self, property: str, row: str, first: str, second: str, more: str) -> str:

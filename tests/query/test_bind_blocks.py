@@ -214,6 +214,24 @@ def test_either_binds_what_all_alternatives_bind() -> None:
     assert [node.variable for node in pattern.nodes] == ["p"]
 
 
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "either { $p knows $q $q.age > $f.age } or { $q knows $p }",
+        "either { each $q in [$f.age, 1] } or { each $q in [2] }",
+    ],
+)
+def test_either_may_stand_before_what_it_reads(reading: str) -> None:
+    binding = "either { $p knows $f } or { $f knows $p }"
+
+    first, second = matching(f"$p: Person {reading} {binding}").pattern.blocks
+
+    assert isinstance(first, EitherBlock)
+    assert isinstance(second, EitherBlock)
+    assert [each.variable for each in first.variables] == ["f"]
+    assert "f" in [each.variable for each in second.shared]
+
+
 def test_a_variable_with_a_type_outside_is_shared() -> None:
     pattern = matching("$p: Person $f: Person either { $p knows $f } or { $f knows $p }").pattern
 

@@ -317,6 +317,8 @@ def parse_property_name(cursor: Cursor, what: str) -> Name:
         return Name(fixed, token.span)
     if token.kind is TokenKind.VARIABLE:
         hint = f"property names are written without `$`: did you mean `{token.value}`?"
+        if cursor.is_followed_by(".") and cursor.peek(2).kind is TokenKind.IDENT:
+            hint = f"property names are written without a variable: did you mean `{cursor.peek(2).text}`?"
         if not cursor.is_followed_by(":", "="):
             cursor.fail(what, hint)
         cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)

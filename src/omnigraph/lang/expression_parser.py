@@ -14,6 +14,7 @@ from omnigraph.lang.foreign_words import (
     ARROW_HINT,
     CALL_HINTS,
     CASE_FORM,
+    RANGE_FORM,
     SLICE_FORM,
     refuse_foreign_clause,
 )
@@ -188,6 +189,10 @@ class ExpressionParser:
         if self._is_property(token):
             self.cursor.advance()
             return self._parse_suffixes(BareName(name=Name(token.text, token.span), span=token.span))
+        if self._names_properties and token.kind is TokenKind.TYPE and self.cursor.is_followed_by("."):
+            name = abbreviate(self.cursor.peek(2).text)
+            hint = f"in a mutation a property is written without its type: `{name}`"
+            self.cursor.refuse(token.span, f"unexpected type `{abbreviate(token.text)}`", hint)
         if self._names_properties and token.kind is TokenKind.TYPE and not self.cursor.is_followed_by("(", "."):
             name = parse_property_name(self.cursor, "a property name")
             return self._parse_suffixes(BareName(name=name, span=name.span))
@@ -225,6 +230,10 @@ class ExpressionParser:
         text = abbreviate(cursor.source.slice(left.span))
         if token.text in ("not", "NOT") and cursor.peek(1).text.lower() in ("in", "contains", "starts_with"):
             return _parse_late_not(self, left, text)
+        if token.text in ("not", "NOT") and cursor.peek(1).text.lower() in _LATE_NOT_HINTS:
+            operator = cursor.peek(1)
+            hint = _LATE_NOT_HINTS[operator.text.lower()].format(text)
+            cursor.refuse(token.span.to(operator.span), f"unexpected `{token.text} {operator.text}`", hint)
         is_compared = isinstance(left, PropertyRef | Variable | BareName | LiteralExpr | Arithmetic)
         if self.is_condition and is_compared and _is_word_operator(token) and not cursor.is_followed_by("("):
             hint = _build_operator_hint(token.text, text)
@@ -334,7 +343,10 @@ def _check_condition(cursor: Cursor, condition: Expr) -> Expr:
         # `$p.active` alone is meant as `$p.active = true`, so the tree gets that.
         text = abbreviate(cursor.source.slice(condition.span))
         message = f"expected a comparison after `{text}`"
-        cursor.report_missing(message, f"a predicate compares: write `{text} = true`")
+        hint = f"a predicate compares: write `{text} = true`"
+        if isinstance(condition, Variable):
+            hint += f"; a node has a type: `{text}: Person`"
+        cursor.report_missing(message, hint)
         true = LiteralExpr(value=BoolLiteral(True, condition.span), span=condition.span)
         span = condition.span
         return Compare(op=CompareOp.EQ, left=condition, right=true, op_span=span.after, span=span)
@@ -360,6 +372,11 @@ def _is_hop_around(cursor: Cursor, variable: Variable) -> bool:
 _ARROW_BEFORE = re.compile(r"<\s*-\s*\w+\s*\Z")
 # An arrow that far before a variable is not searched for.
 _MAX_ARROW = 80
+_LATE_NOT_HINTS = {
+    "like": "write `not {0} contains …`, `not {0} starts_with …` or `not matches({0}, expression)`",
+    "ilike": "write `not lower({0}) contains …` or `not matches({0}, expression)`",
+    "between": "write `not ({0} >= … and {0} <= …)`",
+}
 _POWER_HINT = "a power is written `pow(base, exponent)`"
 
 
@@ -444,6 +461,8 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
         cursor.fail(
             "an expression", "`*` stands in `count(*)` and `$p.*`, all properties of `$p`; a whole node is `$p`"
         )
+    if token.text in ("?", ".."):
+        cursor.fail("an expression", CASE_FORM if token.text == "?" else RANGE_FORM)
     cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
 
 
@@ -510,6 +529,8 @@ def _build_operator_hint(word: str, left: str) -> str:
         "starts": f"write `{left} starts_with …`",
         "ends": f"write `ends_with({left}, …)`",
     }
+    hints |= dict.fromkeys(("ends_with", "endswith"), hints["ends"])
+    hints |= dict.fromkeys(("matches", "regexp", "rlike", "similar"), f"write `matches({left}, expression)`")
     if word.lower() in hints:
         return hints[word.lower()]
     return "the operators are = != < <= > >= contains starts_with in, and `is null`"
@@ -576,6 +597,8 @@ def _parse_assignment(parser: ExpressionParser) -> Assignment:
     if not cursor.accept(":"):
         token = cursor.peek()
         hint = f"a value is given with `:`, as in `{abbreviate(name.text)}: …`"
+        if token.text in ("+", "-", "*", "/"):
+            hint = f"write `{abbreviate(name.text)}: {abbreviate(name.text)} {token.text} …`"
         if token.text in ("<", ">", "<=", ">=", "!=", "<>"):
             hint = f"braces have `{abbreviate(name.text)}: value`; any other condition is a clause: `$p.age > 3`"
         if token.text in ("=", "==", ":="):

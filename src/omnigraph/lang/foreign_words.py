@@ -22,6 +22,10 @@ SUBQUERY_FORM = (
     "a value of another match is a block: `count { $q: Person }`, `avg { $q: Person return $q.age }`, "
     "`$p.name in collect { $q: Person return $q.name }`"
 )
+CLEAR_FORM = "a property is cleared by `match { … } update $p set { email: null }`"
+CHOSEN_FORM = "rows are chosen in a stage: `match { … } with { $p } order { $p.name } limit 10 delete $p`"
+RANGE_FORM = "numbers are written as a list, `[1, 2, 3]`, or passed in a parameter, `$numbers: [I64]`"
+TYPES_FORM = "several types are written `(Person|Company)`"
 QUANTIFIER_FORM = (
     'some element is like that: `exists { each $x in $p.tags $x = "a" }`; '
     'all are: `not { each $x in $p.tags $x != "a" }`'
@@ -40,6 +44,10 @@ STATEMENT_HINTS = {
     "set": "properties are set by `match { … } update $p set { name: … }`, or `update Person set { … } where …`",
     "detach": "a node is deleted with its edges: `delete Person where …`, or `match { … } delete $p`",
     "let": "an abbreviation stands in the match block: `match { $p: Person let $x = $p.age + 1 }`",
+    "returning": "the columns of a mutation are written `returning { $p.name }`",
+    "on": "`insert Person { … } if absent` leaves a row alone that is there already",
+    "limit": CHOSEN_FORM,
+    "order": CHOSEN_FORM,
 }
 """Words that start a statement elsewhere, in small letters, and what to write."""
 
@@ -57,11 +65,19 @@ PART_HINTS = {
     "detach": STATEMENT_HINTS["detach"],
     "set": "properties are set by `match { … } update $p set { name: … }`",
     "create": "rows are written by `match { … } insert Person { … }`",
+    "remove": CLEAR_FORM + "; rows are deleted by `delete $p`",
+    "foreach": "statements after a match run for each of its rows: `match { … } update $p set { … }`",
     "group": "the projections that are no aggregates are the group keys: delete it",
     "intersect": "what both find is one match with the clauses of both",
     "except": "what the second must not find is a block of the match: `not { … }`",
 }
 """Words that continue a read elsewhere, in small letters, and what to write."""
+
+END_HINTS = {
+    "per": "the best of each group are written `limit 3 per { $c }`",
+    **dict.fromkeys(("asc", "desc", "ascending", "descending"), "it stands behind its key: `order { $p.name desc }`"),
+}
+"""Words that follow a read elsewhere, in small letters, and what to write."""
 
 CALL_HINTS = {
     "exists": "clauses stand in braces, `exists { $p worksAt $c }`; a value is tested with `$p.age is not null`",
@@ -97,6 +113,8 @@ _BLOCK_HINTS = {
     "cheapest": "a path is written `cheapest $w = $a road{1,*} $b by { length }`",
     "let": "write `let $x = $p.age + 1`",
     "each": "write `each $x in $p.tags`",
+    "for": "write `each $x in $p.tags`",
+    "foreach": "write `each $x in $p.tags`",
 }
 _WEIGHT_HINT = "the weight of an edge is written in braces: `by { km }`"
 _PATH_KINDS = {
@@ -126,6 +144,10 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
         cursor.fail("an expression", CASE_FORM)
     if word not in _BLOCK_HINTS or following.starts_line:
         return
+    if word in ("let", "each") and following.kind is TokenKind.IDENT and cursor.peek(2).text in ("=", "in"):
+        name = abbreviate(following.text)
+        hint = f"variables start with `$`: `{word} ${name} {cursor.peek(2).text} …`"
+        cursor.refuse(following.span, f"unexpected `{name}` after `{word}`", hint)
     if following.kind is TokenKind.VARIABLE or following.text.lower() == "match":
         message = f"unexpected `{abbreviate(following.text)}` after `{token.text}`"
         cursor.refuse(following.span, message, _BLOCK_HINTS[word])

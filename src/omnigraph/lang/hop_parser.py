@@ -5,6 +5,7 @@ from dataclasses import replace
 from omnigraph.lang.block_ends import is_at_block_end
 from omnigraph.lang.cursor import Cursor, GaveUpError
 from omnigraph.lang.expression_parser import ExpressionParser
+from omnigraph.lang.foreign_words import ARROW_HINT
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import parse_integer
 from omnigraph.lang.literals import Name
@@ -107,6 +108,8 @@ def parse_traversal(expressions: ExpressionParser, source: Variable) -> Traversa
         cursor.report_missing("missing the variable that the hop leads to", hint)
     if cursor.is_at("|"):
         cursor.refuse(cursor.peek().span, "unexpected `|` after an edge", _GROUP_HINT)
+    if cursor.is_at("->", ">", "-", "--", "<-"):
+        cursor.refuse(cursor.peek().span, f"unexpected `{cursor.peek().text}` after an edge", ARROW_HINT)
     target = parse_variable(cursor, "the variable that the hop leads to")
     hop = TraversalClause(
         source=source,

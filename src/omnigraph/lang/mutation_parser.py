@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from omnigraph.lang.cursor import Cursor, parse_type_name
 from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
+from omnigraph.lang.foreign_words import CLEAR_FORM
 from omnigraph.lang.lexer import Token, TokenKind, abbreviate
 from omnigraph.lang.name_parser import parse_variable
 from omnigraph.lang.pattern_parser import PatternParser
@@ -43,6 +44,8 @@ def _parse_statement(expressions: ExpressionParser, word: str, *, has_variables:
         cursor.fail(f"the type to {word}", hint)
     if cursor.is_at("{") and word == "delete" and has_variables:
         cursor.fail("what to delete", "a variable of the match stands without braces: `match { … } delete $p`")
+    if cursor.is_at_kind(TokenKind.IDENT) and word != "insert" and has_variables:
+        cursor.fail("a variable of the match", f"variables start with `$`: did you mean `${cursor.peek().text}`?")
     type_ = parse_type_name(cursor, f"the type to {word}", unknown_code="T10")
     match word:
         case "insert":
@@ -91,6 +94,8 @@ def _parse_matched(expressions: ExpressionParser, start: Token, word: str) -> Mu
     variable = parse_variable(cursor, "a variable")
     name = abbreviate(variable.name)
     if word == "delete":
+        if cursor.is_at(".") and cursor.is_glued():
+            cursor.refuse(cursor.peek().span, "unexpected property: a whole node or edge is deleted", CLEAR_FORM)
         _refuse_where(cursor, f"delete ${name}")
         return DeleteMatched(variable=variable, span=start.span.to(variable.span))
     example = f"update ${name} set {{ name: … }}"  # noqa: S608 - words of a message, no SQL

@@ -5,7 +5,13 @@ from collections.abc import Callable
 from omnigraph.lang.block_ends import is_at_block_end
 from omnigraph.lang.cursor import Cursor, parse_type_name
 from omnigraph.lang.expression_parser import ExpressionParser, parse_assignments
-from omnigraph.lang.foreign_words import PART_HINTS, refuse_edge_with_colon, refuse_foreign_clause, refuse_path_value
+from omnigraph.lang.foreign_words import (
+    PART_HINTS,
+    TYPES_FORM,
+    refuse_edge_with_colon,
+    refuse_foreign_clause,
+    refuse_path_value,
+)
 from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal, parse_way_conditions
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
@@ -115,6 +121,9 @@ class PatternParser:
         token = cursor.peek()
         if token.text in ("where", "WHERE", "filter") and not cursor.is_followed_by(*_TOKENS_AFTER_NAME):
             hint = "in a match block a predicate stands alone: delete the word"
+            if cursor.is_followed_by("{"):
+                hint = "a predicate stands alone, without braces; conditions on the way are `along { since > 3 }`"
+                cursor.refuse(token.span, f"unexpected `{token.text}` in a match block", hint)
             cursor.report(token.span, f"unexpected `{token.text}` in a match block", hint)
             cursor.advance()
             token = cursor.peek()
@@ -305,9 +314,12 @@ class PatternParser:
 def parse_types(cursor: Cursor) -> tuple[Name, ...]:
     """Parse the type of a variable, or several in parentheses: `(Person|Company)`."""
     if not cursor.accept("("):
-        return (parse_type_name(cursor, "a node type", unknown_code="T1"),)
+        name = parse_type_name(cursor, "a node type", unknown_code="T1")
+        if cursor.is_at("|"):
+            cursor.refuse(cursor.peek().span, "unexpected `|` after a type", TYPES_FORM)
+        return (name,)
     types = [parse_type_name(cursor, "a node type", unknown_code="T1")]
-    hint = "several types are written `(Person|Company)`"
+    hint = TYPES_FORM
     while sign := cursor.accept("|", "||", ",", "or"):
         if sign.text != "|":
             cursor.report(sign.span, f"expected `|`, found `{sign.text}`", hint)

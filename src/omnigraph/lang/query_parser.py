@@ -5,7 +5,7 @@ from dataclasses import replace
 from omnigraph.lang.block_ends import is_at_declaration, is_at_pattern
 from omnigraph.lang.cursor import Cursor, EnoughError, GaveUpError, ParseResult, decapitalize_name
 from omnigraph.lang.expression_parser import ExpressionParser
-from omnigraph.lang.foreign_words import MATCH_FORM, STATEMENT_HINTS, explain_division
+from omnigraph.lang.foreign_words import END_HINTS, MATCH_FORM, STATEMENT_HINTS, explain_division
 from omnigraph.lang.lexer import RESERVED_WORDS, Language, Token, TokenKind, abbreviate
 from omnigraph.lang.literals import Name
 from omnigraph.lang.mutation_parser import parse_mutation
@@ -336,7 +336,7 @@ class _BodyParser:
             _parse_annotation(cursor)
             return
         if self._read is not None and token.text not in _STATEMENT_KEYWORDS:
-            cursor.fail("`order`, `limit`, `offset` or `}`", "a read ends here")
+            cursor.fail("`order`, `limit`, `offset` or `}`", END_HINTS.get(token.text.lower(), "a read ends here"))
         if self.returning:
             cursor.fail("`}`", "`returning { … }` is the end of a query")
         if token.text == "returning" and cursor.is_followed_by("{"):
@@ -413,10 +413,16 @@ def _peek_statement_keyword(cursor: Cursor) -> str:
     if token.kind in (TokenKind.IDENT, TokenKind.TYPE) and hint is None:
         elsewhere = {"find": "match", "create": "insert", "remove": "delete"}
         meant = elsewhere.get(folded) or find_closest(token.text, (*_STATEMENT_KEYWORDS, "return"))
-        if meant and (cursor.is_followed_by("{") or meant in MUTATIONS):
+        if (
+            meant
+            and not (folded == "create" and cursor.is_followed_by("("))
+            and (cursor.is_followed_by("{") or meant in MUTATIONS)
+        ):
             message = f"expected `match`, `insert`, `update` or `delete`, found `{abbreviate(token.text)}`"
             cursor.report(token.span, message, f"did you mean `{meant}`?")
             return meant
+    if folded == "create":
+        hint = 'a row is written `insert Person { name: "Ann" }`'
     if folded == "match":
         hint = MATCH_FORM
     elif token.kind is TokenKind.VARIABLE:

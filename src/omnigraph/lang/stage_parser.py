@@ -224,6 +224,8 @@ def _find_next_part(cursor: Cursor, parts: _StageBuilder, patterns: PatternParse
             cursor.report(token.span, f"unexpected `}}` before `{cursor.peek(1).text}`", hint)
             cursor.advance()
         elif token.text in (";", ","):
+            if token.text == "," and parts.seen[-1] == "limit":
+                cursor.refuse(token.span, "unexpected `,`", "rows are skipped with `offset`: `limit 10 offset 20`")
             cursor.report(token.span, f"unexpected `{token.text}`", "the parts of a read need nothing between them")
             cursor.advance()
         elif token.text in ("where", "WHERE", "filter"):

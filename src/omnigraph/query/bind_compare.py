@@ -114,9 +114,12 @@ class MismatchReporter:
         else:
             message = misfit.reason
             help_ = _LITERAL_FORMS.get(type(literal), "")
+            if isinstance(literal, lit.DateTimeLiteral) and _DAY.fullmatch(literal.text):
+                help_ = f'write `datetime("{literal.text}T00:00:00Z")`'
         self.findings.add_error("T3", literal.span, message, help_ or None)
 
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _LITERAL_FORMS: dict[type, str] = {
     lit.DateLiteral: 'write `date("YYYY-MM-DD")`',
     lit.DateTimeLiteral: 'write `datetime("YYYY-MM-DDThh:mm:ssZ")`, with a zone',

@@ -23,6 +23,7 @@ from omnigraph.query.expr import (
     ParamRef,
     ShapedType,
     United,
+    WalkOf,
 )
 from omnigraph.query.scalar_functions import (
     DURATION_UNITS,
@@ -114,6 +115,8 @@ class ComputedBinder:
             help_ = None
             if isinstance(type_, NodeRef | EdgeRef):
                 help_ = f"a property is written with its name, `{_clip(node.operand)}.name`; it can't be a value"
+            elif type_ is Scalar.STRING:
+                help_ = f"a part of a text is written `substring({_clip(node.operand)}, 0, 1)`"
             self._report(node.operand, f"`[…]` needs a list, but `{_clip(node.operand)}` is {type_}", help_)
             return None
         if not accepts(ParameterKind.INTEGER, _get_type(index)):
@@ -274,6 +277,7 @@ class ComputedBinder:
             help_ = f"write {signature.usage}"
             if kind is ParameterKind.TEXT and isinstance(type_, Scalar):
                 help_ = f"turn it into a text: `to_string({_clip(node)})`"
+            help_ = _suggest_function(signature.name, type_, _clip(node)) or help_
             self._report(node, message, help_)
             return False
         if kind is ParameterKind.PATTERN and isinstance(argument, Const):
@@ -299,7 +303,9 @@ class ComputedBinder:
             self._report(node, f"`{_clip(node)}` is a whole `{value.type}`, which is not a value", help_)
             return None
         if value is not None and isinstance(value.type, ShapedType):
-            self._report(node, f"`{_clip(node)}` is {value.type}, which shapes results and is not calculated with")
+            message = f"`{_clip(node)}` is {value.type}, which shapes results and is not calculated with"
+            help_ = f"its length is `length({_clip(node)})`" if isinstance(value.type, WalkOf) else None
+            self._report(node, message, help_)
             return None
         return value
 
@@ -432,11 +438,27 @@ def _clip(node: ast.Expr) -> str:
     return clip_text(print_expr(node))
 
 
+def _suggest_function(name: str, type_: ValueType, argument: str) -> str | None:
+    """Return the call that does for this type what other languages call so too."""
+    match name, type_:
+        case "date", Scalar.DATE:
+            return f"it is a Date already: write `{argument}`"
+        case "date", Scalar.STRING:
+            return f"write `to_date({argument})`"
+        case "size", Scalar.STRING:
+            return f"write `length({argument})`"
+        case "length", ListOf():
+            return f"write `size({argument})`"
+    return None
+
+
 def _suggest(op: ast.ArithmeticOp, left: ValueType, right: ValueType) -> str | None:
     if left in _MOMENTS and right in _MOMENTS and op is ast.ArithmeticOp.SUBTRACT:
         return "write `days_between(from, to)` or `seconds_between(from, to)`"
     if left in _MOMENTS:
         return f"add a duration: `… {op.value} days(3)`"
+    if isinstance(left, ListOf) or isinstance(right, ListOf):
+        return "a list is written `[a, b]`, or made by a block: `collect { each $x in $p.tags return upper($x) }`"
     if Scalar.STRING in (left, right) and op is ast.ArithmeticOp.ADD:
         return "turn the other side into a text with `to_string(…)`"
     return None

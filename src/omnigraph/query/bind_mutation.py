@@ -287,7 +287,10 @@ class _MutationBinder:
         if declared is None:
             kind = "a value" if type_ is None else f"of several types, {type_}"
             message = f"`${name}` is {kind}, not the nodes or edges of one type"
-            self.findings.add_error("D3", variable.span, message, "bind it to one type: `$x: Type`")
+            help_ = "bind it to one type: `$x: Type`"
+            if type_ is None:
+                help_ = f"the elements of a list and of a path are rows of `each`: `each $e in edges(${name})`"
+            self.findings.add_error("D3", variable.span, message, help_)
         return declared
 
     def _bind_update_matched(self, node: ast.UpdateMatched, declared: AnyType) -> UpdateMatched | None:

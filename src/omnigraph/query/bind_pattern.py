@@ -179,7 +179,9 @@ def _bind_block(
     blocks: list[PatternBlock] = []
     elements = EachBinder(drafter, draft, lifter.list_types, find_each_clauses(clauses))
     scope = lifter.bind_elements(elements, scope)
-    for clause in eithers:
+    waiting = [(clause, late & _find_read_names(clause)) for clause in eithers]
+    while waiting:
+        clause = _take_ready(waiting, scope)
         scope, block = _bind_either(clause, scope, drafter, draft.types)
         order |= {variable.name: variable.span for variable in find_alternative_variables(clause)}
         blocks += [block] if block is not None else []
@@ -340,6 +342,26 @@ def _bind_optional(
     return wider, OptionalMatch(shared=shared, pattern=pattern, origin=clause.span)
 
 
+def _take_ready(waiting: list[tuple[ast.Either, frozenset[str]]], scope: Scope) -> ast.Either:
+    """Remove and return the first block that reads no variable that another one has yet to bind.
+
+    So the order in the text has no meaning.
+    """
+    ready = (n for n, (_, names) in enumerate(waiting) if all(scope.find(name) is not None for name in names))
+    # Blocks that read each other's variables can't be solved; the first one reports what it does not find.
+    clause, _ = waiting.pop(next(ready, 0))
+    return clause
+
+
+def _find_read_names(clause: ast.Either) -> frozenset[str]:
+    """Return the variables that an `either` mentions and does not bind itself in all alternatives."""
+    return frozenset(variable.name for variable in iter_mentioned_variables((clause,))) - _find_own_names(clause)
+
+
+def _find_own_names(clause: ast.Either) -> frozenset[str]:
+    return frozenset(variable.name for variable in find_alternative_variables(clause))
+
+
 def _bind_either(
     clause: ast.Either, scope: Scope, drafter: BlockDrafter, types: Mapping[str, VariableType]
 ) -> tuple[Scope, EitherBlock | None]:
@@ -419,7 +441,7 @@ def _find_late_variables(
     Those that lists bind are late too, whatever other clauses say about them.
     """
     bound = {clause.variable.name for clause in clauses if isinstance(clause, ast.Binding)}
-    names = {variable.name for clause in eithers for variable in find_alternative_variables(clause)} - bound
+    names = {name for clause in eithers for name in _find_own_names(clause)} - bound
     names |= {clause.variable.name for clause in find_each_clauses(clauses)}
     return frozenset(name for name in names if outer is None or outer.find(name) is None)
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import EdgeRef, EntityType, Expr, FieldRef, NodeRef, RecordExpr, RecordOf
+from omnigraph.query.expr import EdgeRef, EntityType, Expr, FieldRef, NodeRef, RecordExpr, RecordOf, WalkOf
 from omnigraph.query.scalar_functions import SIGNATURES
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
@@ -62,6 +62,8 @@ def bind_field(
             if type_ is None:
                 names = [field for field, _ in owner.fields]
                 help_ = findings.suggest_closest(name.text, names) or f"it has {join_words(names)}"
+                if isinstance(owner, WalkOf) and name.text in ("length", "cost"):
+                    help_ = f"write `{name.text}($w)`"
                 findings.add_error("T2", name.span, f"the record has no field `{name.text}`", help_)
                 return None
             nullable = operand.nullable or name.text not in owner.required

@@ -206,4 +206,7 @@ def _build_value_help(node: ast.Expr, params: Params) -> str:
     if isinstance(node, ast.BareName) and not node.is_meta:
         name = node.name.text
         return f"did you mean `${name}`?" if name in params else f'{usual}; write a text in quotes: `"{name}"`'
+    if isinstance(node, ast.PropertyRef) and isinstance(params.resolve(node.variable), RecordsParam):
+        rows = f"match {{ each $r in ${node.variable.name} }}"
+        return f"make a row of each record, `{rows}`, and write `$r.{node.name.text}`"
     return usual

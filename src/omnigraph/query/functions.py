@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.foreign_words import RANGE_FORM
 from omnigraph.lang.source import Span
 from omnigraph.lang.spelling import suggest_closest
 from omnigraph.query.scalar_functions import SIGNATURES
@@ -71,13 +72,56 @@ _FOREIGN_HELP = {
     "type": "the type of a node or edge is written `$p.@type`",
     "labels": "the type of a node or edge is written `$p.@type`",
     "exists": "a property that is set is `$p.age is not null`, and a block that matches `exists { $p knows $q }`",
-} | dict.fromkeys(
-    ("seconds", "minutes", "hours", "days", "weeks", "months", "years"),
-    "a duration stands after `+` or `-` of a Date or DateTime: `$p.born + days(3)`",
-)
+    "tostring": "write `to_string(value)`",
+    "tointeger": "write `to_int(value)`",
+    "tofloat": "write `to_float(value)`",
+    "head": "write `first(list)`",
+    "tail": "write `slice(list, 1)`",
+    "left": "write `substring(text, 0, length)`",
+    "right": "write `substring(text, length(text) - 3)`",
+    "ltrim": "write `trim(text)`",
+    "rtrim": "write `trim(text)`",
+    "startnode": "the ids of the ends of an edge are `$e.@src` and `$e.@dst`",
+    "endnode": "the ids of the ends of an edge are `$e.@src` and `$e.@dst`",
+    "elementid": "an id is written `$p.@id`",
+    "properties": "a whole node is `$p`, and all its properties as columns `$p.*`",
+    "relationships": "the edges of a path are `edges($w)`",
+    "rels": "the edges of a path are `edges($w)`",
+    "isempty": "write `size(list) = 0` or `length(text) = 0`",
+    "regexp_matches": "write `matches(text, expression)`",
+    "regexp_like": "write `matches(text, expression)`",
+    "regexp_extract": "write `extract(text, expression)`",
+    "log": "write `ln(x)` or `log10(x)`",
+    "over": "a window is written `sum($n) over { per { $c } order { $d } }`",
+    "reduce": "a list is folded in a block: `sum { each $x in $p.tags return length($x) }`",
+    "getdate": "this instant is `now()`, and its date `today()`",
+    "curdate": "this instant is `now()`, and its date `today()`",
+    "date_format": "write `to_string(…)`, or parts such as `year($p.born)`",
+    "strftime": "write `to_string(…)`, or parts such as `year($p.born)`",
+    "to_char": "write `to_string(…)`, or parts such as `year($p.born)`",
+    "date_part": "a part of a date is written `year($p.born)`, `month($p.born)` or `day($p.born)`",
+    "datepart": "a part of a date is written `year($p.born)`, `month($p.born)` or `day($p.born)`",
+    "count_if": "write `count($p where $p.age > 3)`",
+    "countif": "write `count($p where $p.age > 3)`",
+    "sumif": "write `sum($p.age where $p.age > 3)`",
+    **dict.fromkeys(("position", "strpos", "instr", "charindex", "locate"), "write `index_of(text, part)`"),
+    **dict.fromkeys(("array_length", "cardinality", "list_length"), "write `size(list)`"),
+    **dict.fromkeys(("list_contains", "array_contains"), "write `list contains value`"),
+    **dict.fromkeys(("unnest", "explode"), "the elements of a list are rows of a match: `match { each $x in $list }`"),
+    **dict.fromkeys(("range", "generate_series"), RANGE_FORM),
+    **dict.fromkeys(
+        ("dense_rank", "ntile", "percent_rank", "first_value", "last_value"),
+        "windows are `row_number()`, `rank()`, `lag(e)`, `lead(e)` and aggregates: `rank() over { order { $p.age } }`",
+    ),
+    **dict.fromkeys(
+        ("seconds", "minutes", "hours", "days", "weeks", "months", "years"),
+        "a duration stands after `+` or `-` of a Date or DateTime: `$p.born + days(3)`",
+    ),
+}
 
 _RESULT_CONTEXTS = frozenset({CallContext.OUTPUT, CallContext.ORDER, CallContext.HAVING})
 _VALUE_CONTEXTS = frozenset({CallContext.OPERAND, CallContext.AGGREGATE})
+_BLOCK_NAMES = ("sum", "min", "max", "avg")
 _LIST_RANKS = ("rrf", "mmr", "rerank")
 
 
@@ -301,10 +345,17 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
         case FunctionFamily.AGGREGATE:
             if context in (CallContext.PREDICATE, CallContext.OPERAND):
                 # As SQL and Cypher users write it: a match has no groups to aggregate over.
-                return (
-                    message,
-                    "count in a block, `count { $p knows $q } > 3`, or after `return`: `having { count(*) > 3 }`",
-                )
+                if function.name == "count":
+                    help_ = (
+                        "count in a block, `count { $p knows $q } > 3`, or after `return`: `having { count(*) > 3 }`"
+                    )
+                elif function.name in _BLOCK_NAMES:
+                    help_ = f"aggregate in a block: `{function.name} {{ $q: Person return $q.age }}`"
+                else:
+                    help_ = f"compute it in a stage before: `with {{ {function.usage.strip('`')} as n }} match {{ … }}`"
+                return message, help_
+            if context is CallContext.STORED:
+                return message, "compute it in a stage: `match { … } with { $p, count($q) as n } update $p set { … }`"
             return message, "use an aggregate in `return`, `having` or `order`, and not inside another one"
         case FunctionFamily.WINDOW:
             return message, "use a window function in `return` or `order`, and not inside an aggregate"

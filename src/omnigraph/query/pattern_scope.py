@@ -350,7 +350,8 @@ class BlockDrafter:
             self.findings.add_error("T15", bounds.span, message, f"without an upper bound: `{{{bounds.low},*}}`")
         if variable is not None and bounds is not None:
             message = f"`${variable.name}` stands for one edge, but the hop has several steps"
-            self.findings.add_error("T23", variable.span, message, "drop the bounds or the edge variable")
+            help_ = "drop the bounds or the edge variable; a walk has `edges($w)`: `path $w = $a knows{1,3} $b`"
+            self.findings.add_error("T23", variable.span, message, help_)
         return len(self.findings) == before
 
     def _check_path(self, path: ast.PathClause | None) -> bool:

@@ -344,7 +344,7 @@ class ReadNameResolver:
         name = node.name.text
         help_ = f"a column is named with `as {name}`; an alias can be used in `order` only; variables start with `$`"
         help_ = VALUE_HINTS.get(name.lower(), help_)
-        if self.scope.find(name) or name in self.scope.params:
+        if self.scope.find(name) or self.scope.is_let(name) or name in self.scope.params:
             help_ = f"did you mean `${name}`?"
         self.findings.add_error("T6", node.span, f"`{name}` has no value here", help_)
         return None
