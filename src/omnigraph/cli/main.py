@@ -87,6 +87,7 @@ cli = LazyGroup(
         "completion": LazyCommand(
             "omnigraph.cli.completion:command", "Print a shell completion script for commands and options."
         ),
+        "config": LazyCommand("omnigraph.cli.config:command", "Show your settings, and where each value is from."),
         "demo": LazyCommand(
             "omnigraph.cli.demo:command", "Run a guided tour on generated data, showing the command of each step."
         ),
@@ -105,6 +106,8 @@ cli = LazyGroup(
         "init": LazyCommand("omnigraph.cli.init:command", "Create a new graph: empty, with a schema, or from files."),
         "lint": LazyCommand("omnigraph.cli.lint:command", "Check schema and query files."),
         "load": LazyCommand("omnigraph.cli.load:command", "Load files into a graph in one commit."),
+        "login": LazyCommand("omnigraph.cli.login:login", "Store the token of a server, for commands that name none."),
+        "logout": LazyCommand("omnigraph.cli.login:logout", "Remove the stored token of a server."),
         "mcp": LazyCommand("omnigraph.cli.mcp:command", "Serve a graph to an agent over MCP on stdin and stdout."),
         "mutate": LazyCommand("omnigraph.cli.mutate:command", "Run a mutation query in one commit."),
         "optimize": LazyCommand(
