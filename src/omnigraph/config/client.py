@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from omnigraph.config.server import CONFIG_FILE
-from omnigraph.config.settings_file import read_settings
+from omnigraph.config.settings_file import CONFIG_FILE, read_settings
 from omnigraph.locations import parse_scheme
 
 SECTION = "client"

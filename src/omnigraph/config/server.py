@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from omnigraph.config.environment import read_embedding_options
-from omnigraph.config.settings_file import SettingsSection, read_settings
+from omnigraph.config.settings_file import CONFIG_FILE, SettingsSection, read_settings
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
 from omnigraph.errors import Kind, OmnigraphError, SettingsError
 from omnigraph.locations import parse_scheme
@@ -16,7 +16,6 @@ from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongE
 from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor
 
-CONFIG_FILE = "omnigraph.toml"
 # Tokens as `actor=token`, separated by spaces, for a container without a tokens file.
 TOKENS_VARIABLE = "OMNIGRAPH_TOKENS"
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
