@@ -11,7 +11,7 @@ import click
 
 from omnigraph import __version__
 from omnigraph.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, report_failure
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
+from omnigraph.cli.lazy_groups import COMPLETION_VARIABLE, LazyCommand, LazyGroup, load_member
 from omnigraph.cli.pandas_finder import hide_pandas
 from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output, require_output
 
@@ -148,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         _prepare_process()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETION_VARIABLE in os.environ:
+        load_member("omnigraph.cli.word_completion:register")()
     if os.environ.get("OMNIGRAPH_DEBUG"):
         logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
         logging.getLogger("omnigraph").setLevel(logging.DEBUG)
