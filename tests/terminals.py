@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 # Only ends what hangs.
-PATIENCE = 20.0
+PATIENCE = 120.0
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-Z0-9]|[=>78])")
 # Ctrl-C reaches the processes whose controlling terminal this is.
 _TAKE_TERMINAL = """

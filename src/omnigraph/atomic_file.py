@@ -12,11 +12,11 @@ from omnigraph.errors import MissingError
 
 
 @contextmanager
-def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
+def open_atomic_file(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a file for writing bytes. It replaces an existing one at the end of the block, and only on success.
 
     A symbolic link stays and its target is replaced; the file keeps its permissions. Devices and pipes are written
-    directly.
+    directly. `mode` is the permissions of the file instead, also while it is written.
 
     Raises:
         MissingError: Its directory does not exist.
@@ -35,7 +35,8 @@ def open_atomic_file(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "wb") as file:
             yield file
         # mkstemp creates files that only their owner can read; a new file gets the usual permissions.
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_read_umask()
+        if mode is None:
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_read_umask()
         Path(temporary).chmod(mode)
         Path(temporary).replace(target)
     except BaseException:

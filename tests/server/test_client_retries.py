@@ -15,14 +15,15 @@ from omnigraph.server.client.remote_graph import RemoteGraph
 from raised_codes import has_code
 
 BROKEN = b""
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def refuse(status: int, code: str, retry_after: int = 0) -> bytes:
     """A refusal of a server."""
     body = json.dumps({"error": "no", "code": code, "kind": "unavailable"}).encode()
-    head = f"HTTP/1.1 {status} No\r\nRetry-After: {retry_after}\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    # Otherwise the client may send its next request before it sees that this connection is closed.
+    head = ["Connection: close", f"Retry-After: {retry_after}", f"Content-Length: {len(body)}", "", ""]
+    return f"HTTP/1.1 {status} No\r\n".encode() + "\r\n".join(head).encode() + body
 
 
 @contextmanager

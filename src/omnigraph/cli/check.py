@@ -7,6 +7,7 @@ import click
 import omnigraph
 from omnigraph.cli.exit_codes import EXIT_CODES
 from omnigraph.cli.options import (
+    choose_actor,
     graph_options,
     is_served,
     json_option,
@@ -94,7 +95,7 @@ def command(  # noqa: PLR0913 - one argument per option
                 quick=is_quick,
                 deep=is_deep,
                 record=is_record,
-                actor=actor,
+                actor=choose_actor(actor),
                 message=message,
                 progress=show,
             )

@@ -7,7 +7,7 @@ import click
 
 from omnigraph.cli.options import (
     graph_options,
-    is_graph_named,
+    is_graph_word,
     is_wide,
     json_option,
     measure_table,
@@ -66,7 +66,7 @@ def command(
     """
     if as_json and format_ == "jsonl":
         refuse("--json prints one document of counts; leave it out with --format jsonl")
-    if MERGE_BASE in before and uri is None and not is_graph_named(store):
+    if MERGE_BASE in before and uri is None and after is not None and is_graph_word(after, store):
         # `A...B GRAPH`: one word and the graph, which is then the only other argument.
         uri, after = after, None
     if after is None:

@@ -1,5 +1,6 @@
 """Hints below an error: what a mistaken call probably meant."""
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path, PurePath
@@ -7,6 +8,7 @@ from pathlib import Path, PurePath
 import click
 
 from omnigraph.cli.input_files import INLINE_NAME
+from omnigraph.config.client import BRANCH, ClientSettings
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.diagnostics import SourceError
 from omnigraph.lang.source import Source
@@ -54,12 +56,24 @@ def find_hint(error: Exception, arguments: Sequence[str]) -> str | None:
             return _hint_missing_graph(str(error.facts().get("uri", "")), arguments)
         case OmnigraphError(code=code) if code in _STORE_CODES and any("s3://" in word for word in arguments):
             return _S3_HINT
+        case OmnigraphError(code="branch_not_found") if (source := _find_branch_source(error)) is not None:
+            return f"the branch is from {source}: --branch names another one"
         case OmnigraphError(code=code):
             return _HINT_BY_CODE.get(code)
         case click.UsageError(ctx=click.Context() as ctx) if not isinstance(ctx.command, click.Group):
             return _hint_misplaced_word(ctx, arguments)
         case _:
             return None
+
+
+def _find_branch_source(error: OmnigraphError) -> str | None:
+    """Return which variable or file names the branch of an error; None if it is an option."""
+    try:
+        setting = ClientSettings(os.environ, Path.cwd()).find(BRANCH)
+    except OmnigraphError:
+        return None
+    is_set = setting.variable is not None or setting.file is not None
+    return setting.source if is_set and setting.value == error.facts().get("name") else None
 
 
 def _has_lost_variables(source: Source) -> bool:

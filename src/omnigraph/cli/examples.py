@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph completion bash > ~/.local/share/bash-completion/completions/omnigraph",
         "omnigraph completion fish > ~/.config/fish/completions/omnigraph.fish",
     ),
+    "config": ("omnigraph config",),
     "demo": ("omnigraph demo --small", "omnigraph demo tour --engine local"),
     "diff": (
         "omnigraph diff main review/ages people.omni",
@@ -54,6 +55,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph load people.omni --mode merge --node Person=people.csv --map Person.name=full_name",
         "omnigraph load people.omni --mode append --edge 'Knows=knows/*.parquet' --engine spark --on-error rejected",
     ),
+    "login": ("omnigraph login https://graphs.example", "omnigraph login http://localhost:8080 --no-token"),
+    "logout": ("omnigraph logout https://graphs.example",),
     "mcp": ("omnigraph mcp people.omni",),
     "mutate": (
         "omnigraph mutate birthday people.omni --query people.gq --param name=Ada --param age=37 --as ada",

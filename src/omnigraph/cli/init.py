@@ -7,7 +7,7 @@ import click
 import omnigraph
 from omnigraph.cli.file_options import build_file_options, file_options, parse_typed_paths
 from omnigraph.cli.input_files import read_source
-from omnigraph.cli.options import json_option, refuse
+from omnigraph.cli.options import choose_actor, json_option, refuse
 from omnigraph.cli.render import format_count, print_json, print_text
 from omnigraph.cli.schema_warnings import warn_misspelt_annotations
 from omnigraph.lang.lexer import reveal
@@ -52,6 +52,7 @@ def command(  # noqa: PLR0913 - one argument per option
         refuse("give either --schema FILE, or --from and files")
     if files and not sources:
         refuse("files follow --from")
+    actor = choose_actor(actor)
     loaded = ""
     if schema is not None:
         source = read_source(schema)

@@ -1,5 +1,6 @@
 """Command groups that import a command only when it is called, so that `--help` stays fast."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,6 +11,9 @@ from click.shell_completion import CompletionItem
 
 from omnigraph.cli.examples import format_examples
 from omnigraph.lang.spelling import find_closest
+
+# A shell sets it when it asks for the words that may follow.
+COMPLETION_VARIABLE = "_OMNIGRAPH_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,8 @@ def _load_command(target: str) -> click.Command:
     if not isinstance(command, click.Command):
         message = f"{target} is not a command"
         raise TypeError(message)
+    if COMPLETION_VARIABLE in os.environ:
+        load_member("omnigraph.cli.word_completion:add_completion")(command)
     if command.epilog is None:
         command.epilog = format_examples(target)
     return command

@@ -13,7 +13,7 @@ from omnigraph.cli.options import (
     branch_option,
     color_option,
     graph_option,
-    is_served,
+    is_server_typed,
     json_option,
     open_selected_graph,
     refuse,
@@ -56,7 +56,7 @@ def command(
     Findings go to stdout. Exit code: 0 without errors (warnings are fine), 1 with errors, 4 if a file is missing.
     """
     uri, files = _split_graph(words)
-    has_graph = uri is not None or is_served()
+    has_graph = uri is not None or is_server_typed()
     if not has_graph:
         _refuse_graph_options()
     schemas, queries = _collect_files(schemas, queries, files, has_graph=has_graph)

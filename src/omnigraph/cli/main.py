@@ -11,7 +11,7 @@ import click
 
 from omnigraph import __version__
 from omnigraph.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, report_failure
-from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
+from omnigraph.cli.lazy_groups import COMPLETION_VARIABLE, LazyCommand, LazyGroup, load_member
 from omnigraph.cli.pandas_finder import hide_pandas
 from omnigraph.cli.render import ReaderGoneError, discard_output, flush_output, require_output
 
@@ -87,6 +87,7 @@ cli = LazyGroup(
         "completion": LazyCommand(
             "omnigraph.cli.completion:command", "Print a shell completion script for commands and options."
         ),
+        "config": LazyCommand("omnigraph.cli.config:command", "Show your settings, and where each value is from."),
         "demo": LazyCommand(
             "omnigraph.cli.demo:command", "Run a guided tour on generated data, showing the command of each step."
         ),
@@ -105,6 +106,8 @@ cli = LazyGroup(
         "init": LazyCommand("omnigraph.cli.init:command", "Create a new graph: empty, with a schema, or from files."),
         "lint": LazyCommand("omnigraph.cli.lint:command", "Check schema and query files."),
         "load": LazyCommand("omnigraph.cli.load:command", "Load files into a graph in one commit."),
+        "login": LazyCommand("omnigraph.cli.login:login", "Store the token of a server, for commands that name none."),
+        "logout": LazyCommand("omnigraph.cli.login:logout", "Remove the stored token of a server."),
         "mcp": LazyCommand("omnigraph.cli.mcp:command", "Serve a graph to an agent over MCP on stdin and stdout."),
         "mutate": LazyCommand("omnigraph.cli.mutate:command", "Run a mutation query in one commit."),
         "optimize": LazyCommand(
@@ -145,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         _prepare_process()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETION_VARIABLE in os.environ:
+        load_member("omnigraph.cli.word_completion:register")()
     if os.environ.get("OMNIGRAPH_DEBUG"):
         logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
         logging.getLogger("omnigraph").setLevel(logging.DEBUG)

@@ -1,6 +1,7 @@
 """`omnigraph mcp`: serve a graph over MCP."""
 
 import click
+from click.core import ParameterSource
 
 import omnigraph
 from omnigraph.cli.options import json_option, refuse, store_option
@@ -38,7 +39,9 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     if config is not None and uri is not None:
         refuse("the graph is named twice: give either URI or --config")
-    # OMNIGRAPH_STORE is only a default: an explicit --config wins over it.
-    graph_uri = uri if uri is not None or config is not None else store
+    # OMNIGRAPH_STORE is only a default: an explicit --config wins over it. The personal graph of a settings file is
+    # not served: an agent's program starts this command in any directory.
+    is_personal = click.get_current_context().get_parameter_source("store") is ParameterSource.DEFAULT
+    graph_uri = uri if uri is not None or config is not None or is_personal else store
     omnigraph.serve_mcp(graph_uri, config=config, graph=graph, queries=queries, actor=actor, groups=groups, write=write)
     return 0

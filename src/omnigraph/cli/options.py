@@ -1,10 +1,12 @@
 """Options that commands share, and how they select a graph."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
@@ -15,7 +17,21 @@ from omnigraph.cli.error_hints import is_graph
 from omnigraph.cli.input_files import INLINE_NAME, STDIN, read_source
 from omnigraph.cli.render import flush_output, measure_terminal
 from omnigraph.clock import parse_moment
+from omnigraph.config.client import (
+    ACTOR,
+    BRANCH,
+    DEFAULTS,
+    GRAPH,
+    GRAPH_VARIABLE,
+    SERVER,
+    STORE_VARIABLE,
+    VARIABLES,
+    ClientSettings,
+    Setting,
+)
+from omnigraph.config.logins import find_logins, normalize_server_url
 from omnigraph.config.tokens import read_client_token
+from omnigraph.errors import OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.query.params import ParamText
 
@@ -35,6 +51,10 @@ _UNITS = {"": 1, "b": 1} | {
 # A command that has written compacts small files before it exits, but not so long that its user would notice.
 _MAINTENANCE_SECONDS = 0.05
 
+ANONYMOUS = DEFAULTS[ACTOR]
+# Only commands with both options can be sent to a server.
+_SERVED = ("server", "store")
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
 color_option = click.option(
@@ -45,7 +65,28 @@ color_option = click.option(
     help="Colour the text; auto: on a terminal, unless NO_COLOR is set.",
 )
 
-branch_option = click.option("--branch", default="main", show_default=True, metavar="NAME", help="The branch.")
+
+def find_setting(name: str) -> Setting:
+    """Return a personal setting, which is read when a command first asks for one."""
+    meta = click.get_current_context().find_root().meta
+    settings: ClientSettings = meta.setdefault(f"{__name__}.settings", ClientSettings(os.environ, Path.cwd()))
+    try:
+        return settings.find(name)
+    except OmnigraphError:
+        # A shell completes words beside a file with a mistake, too.
+        if click.get_current_context().resilient_parsing:
+            return Setting(None)
+        raise
+
+
+def make_branch_option(metavar: str, help_: str) -> Callable[[Command], Command]:
+    """Return the option --branch with the personal setting as its default."""
+    return click.option(
+        "--branch", default=lambda: find_setting(BRANCH).value, show_default="main", metavar=metavar, help=help_
+    )
+
+
+branch_option = make_branch_option("NAME", "The branch.")
 
 engine_option = click.option(
     "--engine",
@@ -79,8 +120,20 @@ master_option = click.option(
 
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress on a terminal.")
 
+
+def _find_default_store() -> str | None:
+    """Return the graph of the settings file, if it is in a store."""
+    is_served = _get_typed_server() is not None or find_setting(SERVER).value is not None
+    return None if is_served else find_setting(GRAPH).value
+
+
 store_option = click.option(
-    "--store", metavar="URI", envvar="OMNIGRAPH_STORE", show_envvar=True, help="The graph, instead of the argument URI."
+    "--store",
+    metavar="URI",
+    envvar=STORE_VARIABLE,
+    show_envvar=True,
+    default=_find_default_store,
+    help="The graph, instead of the argument URI.",
 )
 
 
@@ -136,12 +189,12 @@ def refuse(message: str) -> NoReturn:
 def split_name_and_uri(words: tuple[str, ...], store: str | None, what: str = "NAME") -> tuple[str | None, str | None]:
     """Split the words of a command into a name and the URI of the graph.
 
-    A single word is the URI, unless an option or a variable selects the graph.
+    A single word is the URI if it is a graph, or if neither an option nor a setting selects one.
     """
     if len(words) > 2:
         refuse(f"expected at most {what} and URI, found {len(words)} words")
     if len(words) == 1:
-        return (None, words[0]) if store is None and _get_server() is None else (words[0], None)
+        return (None, words[0]) if is_graph_word(words[0], store) else (words[0], None)
     return (words[0], words[1]) if words else (None, None)
 
 
@@ -198,10 +251,31 @@ def resolve_store_uri(uri: str | None, store: str | None) -> str:
     return selected
 
 
-def _get_server() -> str | None:
+def _get_typed_server() -> str | None:
     """Return the URL given by --server."""
     server: str | None = click.get_current_context().meta.get(f"{__name__}.server")
     return server
+
+
+def _get_server() -> str | None:
+    """Return the URL of the server: of --server, else of the settings unless the command line names a graph."""
+    context = click.get_current_context()
+    if (typed := _get_typed_server()) is not None:
+        return typed
+    is_typed = context.get_parameter_source("store") is ParameterSource.COMMANDLINE
+    if is_typed or not all(any(name == option.name for option in context.command.params) for name in _SERVED):
+        return None
+    return None if context.meta.get(f"{__name__}.is_uri_given") else find_setting(SERVER).value
+
+
+def _get_graph_id() -> str | None:
+    """Return the ID of the graph on the server: of --graph, else of the settings if they are about this server."""
+    graph: str | None = click.get_current_context().meta.get(f"{__name__}.graph")
+    if graph is not None:
+        return graph
+    server, setting = find_setting(SERVER), find_setting(GRAPH)
+    is_set_for_it = server.value is not None and _get_server() == server.value
+    return setting.value if is_set_for_it else os.environ.get(GRAPH_VARIABLE) or None
 
 
 def is_wide() -> bool:
@@ -219,49 +293,92 @@ def is_served() -> bool:
     return _get_server() is not None
 
 
+def is_server_typed() -> bool:
+    """Return whether the command line names a server."""
+    return _get_typed_server() is not None
+
+
 def resolve_graph_uri(uri: str | None, store: str | None) -> str:
     """Return the URI of the graph like `resolve_store_uri`, or its URL on a server."""
+    context = click.get_current_context()
+    if uri is not None and _get_typed_server() is None:
+        # The server of the settings is only a default, as is OMNIGRAPH_STORE.
+        context.meta[f"{__name__}.is_uri_given"] = True
     server = _get_server()
-    graph: str | None = click.get_current_context().meta.get(f"{__name__}.graph")
     if server is None:
-        if graph is not None:
+        if context.meta.get(f"{__name__}.graph") is not None:
             refuse("--graph is the ID of a graph on a server: give --server URL, too")
         return resolve_store_uri(uri, store)
-    is_store_typed = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
-    if uri is not None or is_store_typed:
+    if uri is not None or context.get_parameter_source("store") is ParameterSource.COMMANDLINE:
         refuse("the graph is named twice: give only one of URI, --store and --server")
-    return f"{server.rstrip('/')}/graphs/{graph or ''}"
+    if _get_typed_server() is None and store is not None:
+        refuse(f"{STORE_VARIABLE} and {VARIABLES[SERVER]} each name a graph: unset one, or name the graph")
+    return f"{server.rstrip('/')}/graphs/{_get_graph_id() or ''}"
 
 
 def is_graph_named(store: str | None) -> bool:
-    """Return whether an option or the environment names the graph, so that no argument has to."""
+    """Return whether an option or a setting names the graph, so that no argument has to."""
     return store is not None or _get_server() is not None
+
+
+def is_graph_word(word: str, store: str | None) -> bool:
+    """Return whether a word of the command line is the graph, where it may be another argument."""
+    return not is_graph_named(store) or "://" in word or is_graph(word)
 
 
 def open_selected_graph(uri: str | None, store: str | None, *, read_only: bool = False) -> "Graph":
     """Open the graph of a command, in its store or on a server."""
     graph_uri = resolve_graph_uri(uri, store)
-    server = _get_server()
     context = click.get_current_context()
-    if server is None and read_only:
+    if is_served():
+        return _connect(_get_graph_id())
+    if read_only:
         return omnigraph.open_graph(graph_uri, read_only=True)
-    if server is None:
-        local_graph = omnigraph.open_graph(graph_uri, maintenance_seconds=_MAINTENANCE_SECONDS)
-        context.call_on_close(partial(_close_graph, local_graph))
+    local_graph = omnigraph.open_graph(graph_uri, maintenance_seconds=_MAINTENANCE_SECONDS)
+    context.call_on_close(partial(_close_graph, local_graph))
+    # The commits of `optimize --auto` have an author of their own.
+    if context.params.get("actor") != ANONYMOUS or context.params.get("is_auto"):
         return local_graph
-    remote_graph = omnigraph.connect(server, read_client_token(), graph=context.meta.get(f"{__name__}.graph"))
-    context.call_on_close(remote_graph.close)
-    # A graph on a server has the same methods as a local one.
-    return cast("Graph", remote_graph)
+    actor = choose_actor(ANONYMOUS)
+    return local_graph if actor == ANONYMOUS else local_graph.acting_as(actor)
+
+
+def choose_actor(named: str) -> str:
+    """Return who signs the commits of a command that opens no graph: the actor of --as, else that of the settings."""
+    return named if named != ANONYMOUS else find_setting(ACTOR).value or ANONYMOUS
 
 
 def reopen_served_graph(graph: "Graph") -> "Graph":
     """Open the served graph of a command again, with a connection of its own."""
-    context = click.get_current_context()
+    return _connect(graph.uri.rpartition("/")[2])
+
+
+def _connect(graph: str | None) -> "Graph":
+    """Connect to the server of a command.
+
+    A settings file never decides where a token goes, or any data: a server that it names must have been logged in to.
+
+    Raises:
+        click.UsageError: a file names the server, and the user never logged in to it.
+    """
     server = _get_server()
     assert server is not None  # noqa: S101 - the graph is a served one
-    remote_graph = omnigraph.connect(server, read_client_token(), graph=graph.uri.rpartition("/")[2])
-    context.call_on_close(remote_graph.close)
+    token = read_client_token()
+    file = None if _get_typed_server() is not None else find_setting(SERVER).file
+    if file is not None or token is None:
+        logins = find_logins(os.environ).read()
+        address = normalize_server_url(server)
+        if file is not None:
+            if address not in logins:
+                refuse(
+                    f"{file} names the server {server}, and a file alone does not decide where data and tokens go: run"
+                    f" `omnigraph login {address}` once, or give --server"
+                )
+            server = address
+        token = logins.get(address)
+    remote_graph = omnigraph.connect(server, token, graph=graph)
+    click.get_current_context().call_on_close(remote_graph.close)
+    # A graph on a server has the same methods as a local one.
     return cast("Graph", remote_graph)
 
 

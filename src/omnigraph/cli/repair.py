@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 import click
 
 import omnigraph
-from omnigraph.cli.options import graph_options, is_served, json_option, open_selected_graph, refuse, resolve_graph_uri
+from omnigraph.cli.options import (
+    choose_actor,
+    graph_options,
+    is_served,
+    json_option,
+    open_selected_graph,
+    refuse,
+    resolve_graph_uri,
+)
 from omnigraph.cli.render import format_count, print_json, print_text
 from omnigraph.lang.lexer import reveal
 from omnigraph.telemetry import format_bytes
@@ -73,7 +81,7 @@ def command(  # noqa: PLR0913 - one argument per option
             deep=is_deep,
             branch=branch,
             source=source,
-            actor=actor,
+            actor=choose_actor(actor),
             message=message,
         )
     if as_json:

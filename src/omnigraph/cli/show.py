@@ -12,7 +12,7 @@ from omnigraph.cli.options import (
     at_option,
     branch_option,
     graph_options,
-    is_graph_named,
+    is_graph_word,
     is_wide,
     json_option,
     measure_table,
@@ -78,7 +78,7 @@ def _split_words(words: Sequence[str], store: str | None) -> tuple[str | None, s
     if len(words) > _MAX_WORDS:
         refuse(f"expected at most URI, TYPE and ID, found {len(words)} words")
     padded: list[str | None] = [*words, None, None, None]
-    if is_graph_named(store) and len(words) < _MAX_WORDS:
+    if words and len(words) < _MAX_WORDS and not is_graph_word(words[0], store):
         padded = [None, *padded]
     return padded[0], padded[1], padded[2]
 

@@ -11,6 +11,7 @@ from omnigraph.cli.options import (
     graph_options,
     json_option,
     limit_options,
+    make_branch_option,
     open_selected_graph,
 )
 from omnigraph.cli.render import print_json, print_text
@@ -33,9 +34,7 @@ class _UndoOptions(TypedDict):
     memory_bytes: int | None
 
 
-_branch_option = click.option(
-    "--branch", default="main", show_default=True, metavar="BRANCH", help="The branch that gets the new commit."
-)
+_branch_option = make_branch_option("BRANCH", "The branch that gets the new commit.")
 _message_option = click.option("--message", metavar="TEXT", help="A message stored with the commit.")
 _actor_option = click.option(
     "--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit."

@@ -8,20 +8,22 @@ from pathlib import Path
 
 from omnigraph.config.environment import read_embedding_options
 from omnigraph.config.jwt_issuers import JwtIssuer, read_jwt_issuers
-from omnigraph.config.settings_file import SettingsSection, read_settings
+from omnigraph.config.settings_file import CONFIG_FILE, SettingsSection, read_settings
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
 from omnigraph.errors import Kind, OmnigraphError, SettingsError
 from omnigraph.locations import parse_scheme
 from omnigraph.ops.auto_maintenance import ReconcilePolicy
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
-from omnigraph.options import EmbedOptions, EmbedProvider
+from omnigraph.options import OPENAI_URL, EmbedOptions, EmbedProvider
 from omnigraph.policy import Actor
 
-CONFIG_FILE = "omnigraph.toml"
 # Tokens as `actor=token`, separated by spaces, for a container without a tokens file.
 TOKENS_VARIABLE = "OMNIGRAPH_TOKENS"
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+# The names of variables with secrets that a settings file can't have sent to the provider that it names.
+_OTHER_SECRETS = ("OMNIGRAPH_TOKEN", "AWS_")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _MIB = 1024 * 1024
@@ -214,6 +216,8 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
     embedding = root.get_section("embedding")
     maintenance = root.get_section("maintenance")
     scrub = root.get_section("scrub")
+    # The personal settings of the command line, which are not those of a server.
+    root.get_section("client")
     defaults = ServerConfig(graphs=())
     bind = server.get_text("bind")
     try:
@@ -321,10 +325,19 @@ def _read_embedding(section: SettingsSection, environment: Mapping[str, str]) ->
         if url or model or variable:
             raise section.build_error("provider", f"name the provider: {', '.join(choices)}")
         return None
-    key = environment.get(variable) if variable else read_embedding_options(environment).key
+    if variable is not None and variable.startswith(_OTHER_SECRETS):
+        raise section.build_error("key_variable", f"{variable} is not the key of a provider, and is not sent to one")
+    key = environment.get(variable) if variable else _read_embedding_key(url, environment)
     if variable and not key:
         raise section.build_error("key_variable", f"the environment variable {variable} is not set")
     return EmbedOptions(provider=EmbedProvider(provider), url=url, model=model, key=key)
+
+
+def _read_embedding_key(url: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the key of the environment, which goes to the server of the environment only: a file names another."""
+    given = read_embedding_options(environment)
+    is_same = url is None or url.rstrip("/") == (given.url or OPENAI_URL).rstrip("/")
+    return given.key if is_same else None
 
 
 def _parse_graph_argument(text: str) -> HostedGraph:

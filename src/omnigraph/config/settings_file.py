@@ -16,6 +16,9 @@ from omnigraph.errors import (
 )
 from omnigraph.lang.spelling import find_closest
 
+# The file of a server and of personal settings.
+CONFIG_FILE = "omnigraph.toml"
+
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(B|kB|KiB|MB|MiB|GB|GiB)")
 _UNITS = {"B": 1, "kB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 # A larger file was named by mistake; at most one byte more of it is read into memory.

@@ -14,7 +14,8 @@ from types import FrameType
 import uvicorn
 
 from omnigraph.api import load_runtime
-from omnigraph.config.server import CONFIG_FILE, ServerConfig, load_server_config
+from omnigraph.config.server import ServerConfig, load_server_config
+from omnigraph.config.settings_file import CONFIG_FILE
 from omnigraph.config.tokens import read_tokens
 from omnigraph.errors import SettingsError
 from omnigraph.runtime import Runtime

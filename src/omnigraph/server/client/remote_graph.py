@@ -43,12 +43,30 @@ def connect(
     """
     transport = Transport(url, token, seconds=seconds, allow_plain_http=allow_plain_http, retries=retries)
     if graph is None:
-        names = [entry["id"] for entry in transport.request_json("GET", "/graphs")["graphs"]]
+        names = _read_names(transport)
         if len(names) != 1:
             listed = ", ".join(names) or "none that you may see"
             raise BadArgumentError("graph", "left out", f"name one of the server's graphs: {listed}")
         graph = names[0]
     return RemoteGraph(transport, graph)
+
+
+def list_graphs(url: str, token: str | None) -> list[str]:
+    """Return the names of the graphs that the owner of a token may see on a server.
+
+    Raises:
+        BadArgumentError, ServerUnreachableError: As `connect`.
+        OmnigraphError: The server does not accept the token.
+    """
+    transport = Transport(url, token, seconds=_TIMEOUT_SECONDS, allow_plain_http=False)
+    try:
+        return _read_names(transport)
+    finally:
+        transport.close()
+
+
+def _read_names(transport: Transport) -> list[str]:
+    return [entry["id"] for entry in transport.request_json("GET", "/graphs")["graphs"]]
 
 
 class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
