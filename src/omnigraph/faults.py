@@ -47,6 +47,8 @@ POINTS: dict[str, str] = {
     "upkeep.indexed": "after the segments of indexes are built",
     "maintain.begun": "before automatic maintenance of a table writes anything",
     "maintain.done": "after automatic maintenance of a table",
+    "derived.begun": "before derived data, such as a text index or the recall of a vector index, is stored",
+    "derived.stored": "after it is stored",
     "phase.open": "after the tasks of a Spark load may write, before they are started",
     "phase.done": "after all tasks of a Spark load have written their rows",
     "phase.named": "after the sidecar names the files that they wrote",

@@ -117,6 +117,8 @@ class RerankOptions:
     """The key that authenticates to the server. Never shown or logged."""
     timeout_seconds: float = 60.0
     """The time limit of one request."""
+    max_texts: int = 1_000
+    """The maximum number of texts that one query sends, whatever its `limit`: a service charges for each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

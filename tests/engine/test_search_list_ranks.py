@@ -102,6 +102,42 @@ def test_only_the_best_rows_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (calls, [row["d.k"] for row in found]) == ([100], ["d099", "d000"])
 
 
+@pytest.mark.parametrize(
+    "limit, sent", [(2, [100]), (120, [150]), (150, [150]), (151, "judge 151 texts, and a query may send 150")]
+)
+def test_a_limit_does_not_decide_how_many_texts_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, sent: list[int] | str
+) -> None:
+    reranking = RerankOptions(provider=RerankProvider.OVERLAP, max_texts=150)
+    rows: list[dict[str, object]] = [{"k": f"d{n:03}", "body": f"w{n}", "vec": [1, n, 0]} for n in range(300)]
+    graph = made(tmp_path / "g", rows, Options(reranking=reranking))
+    calls: list[int] = []
+    rerank = OverlapReranker.rerank
+    monkeypatch.setattr(
+        OverlapReranker, "rerank", lambda self, query, texts: calls.append(len(texts)) or rerank(self, query, texts)
+    )
+    rank = 'rerank(nearest($d.vec, [1, 0, 0]), $d.body, "w149")'
+
+    if isinstance(sent, str):
+        with pytest.raises(EmbeddingError, match=sent):
+            ask(graph, rank, limit)
+        assert not calls
+    else:
+        # The rank is computed for the order and for the column, and its texts are sent once.
+        assert len(ask(graph, rank, limit, f", {rank} as score")) == limit
+        assert calls == sent
+
+
+def test_several_rerankings_of_a_query_send_no_more_texts_than_one(tmp_path: Path) -> None:
+    reranking = RerankOptions(provider=RerankProvider.OVERLAP, max_texts=250)
+    rows: list[dict[str, object]] = [{"k": f"d{n:03}", "body": f"w{n}", "vec": [1, n, 0]} for n in range(300)]
+    graph = made(tmp_path / "g", rows, Options(reranking=reranking))
+    judged = [f'rerank(nearest($d.vec, [1, 0, 0]), $d.body, "w{n}")' for n in range(3)]
+
+    with pytest.raises(EmbeddingError, match="judge 300 texts, and a query may send 250"):
+        ask(graph, judged[0], 1, f", {judged[1]} as a, {judged[2]} as b")
+
+
 def test_without_a_reranker_a_query_says_how_to_set_one(tmp_path: Path) -> None:
     graph = made(tmp_path / "g", [{"k": "a", "body": "x", "vec": [1, 0, 0]}], Options())
 

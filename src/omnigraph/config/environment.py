@@ -51,6 +51,7 @@ RERANK_PROVIDER = "OMNIGRAPH_RERANK_PROVIDER"
 RERANK_URL = "OMNIGRAPH_RERANK_URL"
 RERANK_MODEL = "OMNIGRAPH_RERANK_MODEL"
 RERANK_KEY = "OMNIGRAPH_RERANK_KEY"
+RERANK_TEXTS = "OMNIGRAPH_RERANK_TEXTS"
 EMBED_PROVIDER = "OMNIGRAPH_EMBED_PROVIDER"
 EMBED_URL = "OMNIGRAPH_EMBED_URL"
 EMBED_MODEL = "OMNIGRAPH_EMBED_MODEL"
@@ -155,13 +156,14 @@ def read_reranking_options(environment: Mapping[str, str]) -> RerankOptions:
     """Return how the relevance of texts is judged.
 
     Raises:
-        SettingsError: The provider is none of the known ones.
+        SettingsError: The provider is none of the known ones, or the number of texts is none.
     """
     return RerankOptions(
         provider=_read_choice(environment, RERANK_PROVIDER, RerankProvider.NONE),
         url=environment.get(RERANK_URL) or None,
         model=environment.get(RERANK_MODEL) or None,
         key=environment.get(RERANK_KEY) or None,
+        max_texts=_read_count(environment, RERANK_TEXTS, _DEFAULTS.reranking.max_texts),
     )
 
 

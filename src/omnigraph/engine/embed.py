@@ -42,6 +42,14 @@ class EmbeddingError(OmnigraphError):
         """Report that the reranker rejected the request: a wrong key, model or text. Trying again does not help."""
         return f"the reranker `{provider}` refused (HTTP {status}): {reason}"
 
+    @variant
+    def rerank_too_many(self, wanted: int, most: int) -> str:
+        """Report that a query wants more texts to be judged than it may send to the reranker."""
+        return (
+            f"`rerank` would judge {wanted:,} texts, and a query may send {most:,}: lower `limit` and `offset`,"
+            " or set OMNIGRAPH_RERANK_TEXTS"
+        )
+
 
 class ProviderFailedError(OmnigraphError):
     """The provider did not respond, or not with usable vectors or scores, also after retries."""

@@ -19,7 +19,7 @@ from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.engine.value_store import NO_POSITION, ValueStore, evaluate_bound
 from omnigraph.engine.view import View
 from omnigraph.errors import SettingsError
-from omnigraph.options import Traversal
+from omnigraph.options import RerankOptions, Traversal
 from omnigraph.query.union_types import find_table_type, is_union, list_members
 from omnigraph.schema.catalog import Catalog, EdgeType, Property
 from omnigraph.storage.arrow_buffers import fill_nulls
@@ -38,10 +38,6 @@ def refuse_embedding(text: str, property: Property) -> Sequence[float]:  # noqa:
     raise SettingsError.no_embedding_provider(property.name, "give a vector")
 
 
-# Judges the relevance of texts for a query: one score for each, the largest first.
-RerankTexts: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
-
-
 def refuse_reranking(query: str, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG001 - it refuses every text
     """Reject every call, as a graph without a reranker.
 
@@ -49,6 +45,15 @@ def refuse_reranking(query: str, texts: Sequence[str]) -> Sequence[float]:  # no
         SettingsError: Always.
     """
     raise SettingsError.no_reranker()
+
+
+@dataclass(frozen=True, slots=True)
+class RerankTexts:
+    """The judge of texts of one query: it returns one score per text, a larger one for a more relevant text."""
+
+    judge: Callable[[str, Sequence[str]], Sequence[float]] = refuse_reranking
+    max_texts: int = RerankOptions().max_texts
+    """The maximum number of texts that the query may have judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class ExecutionContext:
     cache: GraphCache
     traversal: Traversal = Traversal.AUTO
     embed: Embed = refuse_embedding
-    rerank: RerankTexts = refuse_reranking
+    rerank: RerankTexts = RerankTexts()
     profile: QueryProfile | None = None
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
     # By the text of a hop over several edges, whether its upper bound left nodes unreached.

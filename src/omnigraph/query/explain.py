@@ -176,7 +176,8 @@ def _explain_rank(rank: Rank, query: ReadQuery) -> Iterator[str]:
         yield f"top {best} of {lists}{weighted}; a list without the row adds 0"
     elif isinstance(rank, Mmr | Rerank):
         pool_size = _format_sum(counts, minimum=RRF_MIN_ROWS, factor=RRF_LIMIT_FACTOR)
-        yield f"top {pool_size} by {format_expr(rank.rank)} of the rows that pass all filters and hops"
+        most = ", at most OMNIGRAPH_RERANK_TEXTS," if isinstance(rank, Rerank) else ""
+        yield f"top {pool_size}{most} by {format_expr(rank.rank)} of the rows that pass all filters and hops"
         how = "by relevance and difference" if isinstance(rank, Mmr) else "by the configured reranker"
         yield f"top {best} of these {how}"
     else:

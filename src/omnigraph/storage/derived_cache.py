@@ -65,6 +65,7 @@ class DerivedCache:
         """Replace the content of an object atomically, and return whether that succeeded."""
         if self.is_read_only:
             return False
+        self._store.runtime.faults.reach("derived.begun")
         try:
             if self._store.local is not None:
                 self._store.runtime.telemetry.record("control", "put")
@@ -76,6 +77,7 @@ class DerivedCache:
         except (OSError, OmnigraphError) as error:
             log.debug("could not keep %s for the next process: %s", key, error)
             return False
+        self._store.runtime.faults.reach("derived.stored")
         return True
 
     def remove(self, key: str) -> None:

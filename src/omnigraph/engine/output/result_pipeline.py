@@ -157,14 +157,20 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
     """
     variable = find_variable(rank)
     at = frame.get_positions(variable)
-    # A node may be in several matches, and is scored once.
-    candidates = find_distinct(at[at >= 0], frame.context.budget.check)
+    # A node may be in several matches, and is scored once; a row without one has a negative position.
+    distinct = find_distinct(at, frame.context.budget.check)
+    candidates = distinct[np.searchsorted(distinct, 0) :]
     ranked = rank_rows(frame.context, rank, frame.types[variable], candidates, top, with_ties=True)
     scores = ScoreColumn(ranked.positions, ranked.values)
-    indices, has_score = scores.find(at)
-    rows = np.flatnonzero(has_score)
+    if distinct is at:
+        # Each node is in one match, and they ascend: a few are found among many, not many among few.
+        rows, indices = np.searchsorted(at, scores.positions), np.arange(len(scores.positions))
+    else:
+        indices, has_score = scores.find(at)
+        rows = np.flatnonzero(has_score)
+        indices = indices[rows]
     top_frame = replace(frame.take(rows), scores={**frame.scores, rank: scores})
-    by_score = to_ordered_ints(pa.array(scores.values, pa.float64()))[indices[rows]]
+    by_score = to_ordered_ints(pa.array(scores.values, pa.float64()))[indices]
     # `nearest` is a distance, the smallest first; the others are scores.
     return top_frame, SortKey(None, descending=not isinstance(rank, Nearest), ranks=by_score)
 

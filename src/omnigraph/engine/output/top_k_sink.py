@@ -94,6 +94,9 @@ class TopKSink:
         # Pruning when the rows have doubled compares each row a constant number of times on average. The quarter of a
         # chunk keeps a small limit from pruning after every few rows.
         new_rows = self._size - self._size_after_pruning
+        if self._scores is not None and len(self._chunks) == 1 and not self._size_after_pruning:
+            # Pruning these would be the whole search, which the result repeats: they may be all there are.
+            return
         if self._is_pruning and new_rows > max(self._size_after_pruning, self._chunk_rows // 4):
             self._prune_matches()
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from omnigraph.engine.embed import ProviderFailedError
+from omnigraph.engine.embed import EmbeddingError, ProviderFailedError
 from omnigraph.engine.execution_context import RerankTexts
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.rerank import Reranker
@@ -30,13 +30,17 @@ def create_reranker(runtime: Runtime, budget: Budget | None = None) -> Reranker 
 
 
 def build_query_reranker(runtime: Runtime, budget: Budget) -> RerankTexts:
-    """Return a function that judges the texts of one query within its budget, the same texts once."""
+    """Return the judge of the texts of one query: within its budget, the same texts once, and no more than allowed."""
+    most = runtime.options.reranking.max_texts
     # A query may compute the same rank in several places. They must agree, and a service may vary.
     cache: dict[tuple[str, tuple[str, ...]], Sequence[float]] = {}
 
     def rerank(query: str, texts: Sequence[str]) -> Sequence[float]:
         key = (query, tuple(texts))
         if key not in cache:
+            wanted = len(texts) + sum(len(sent) for _, sent in cache)
+            if wanted > most:
+                raise EmbeddingError.rerank_too_many(wanted, most)
             # Created here, so that a query that reranks nothing needs no valid settings.
             reranker = create_reranker(runtime, budget)
             if reranker is None:
@@ -48,4 +52,4 @@ def build_query_reranker(runtime: Runtime, budget: Budget) -> RerankTexts:
             cache[key] = scores
         return cache[key]
 
-    return rerank
+    return RerankTexts(rerank, most)

@@ -87,7 +87,7 @@ def rerank_pool(
     if not has_text.any():
         return at[:0], np.empty(0)
     context.budget.check()
-    scores = context.rerank(query, texts.filter(build_array(has_text)).to_pylist())
+    scores = context.rerank.judge(query, texts.filter(build_array(has_text)).to_pylist())
     return at[has_text], np.asarray(scores, np.float64)
 
 

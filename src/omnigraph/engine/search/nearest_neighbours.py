@@ -257,5 +257,8 @@ def iter_vector_batches(
     for batch in rows.table.iter_batches([column], batch_rows=batch_rows, with_address=True, fragments=fragments):
         context.budget.check()
         at = rows.columns.layout.find_positions(batch.column(ADDRESS))
-        is_present = is_valid(batch.column(column))
-        yield at[is_present], to_matrix(batch.column(column))[is_present]
+        matrix = to_matrix(batch.column(column))
+        if batch.column(column).null_count:
+            is_present = is_valid(batch.column(column))
+            at, matrix = at[is_present], matrix[is_present]
+        yield at, matrix

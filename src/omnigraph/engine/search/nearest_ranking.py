@@ -21,6 +21,9 @@ from omnigraph.query.expr import Nearest
 Floats = NDArray[np.float64]
 # With fewer candidates than one row in this many, their vectors are read individually and not the whole column.
 _LOOKUP_DIVISOR = 64
+# Vectors of more bytes are held only if they are searched often: to load a million of 384 took 8 s of CPU and, for a
+# while, 3.6 GB; a scan of them takes 2 s.
+_MEDIUM_BYTES = 512 * 2**20
 
 
 def rank_nearest(
@@ -66,9 +69,7 @@ def rank_exactly(search: VectorSearch, candidates: Positions, top: int | None) -
         if len(candidates) * _LOOKUP_DIVISOR < rows.size:
             # Few candidates: only their vectors are read.
             return compute_exactly(search, candidates)
-        # A scan takes as long as loading the column, so the vectors are kept in memory from the second search on.
-        is_worth_loading = costs.is_light(column) or costs.is_repeated(f"vectors of {column}")
-        if not costs.has_room_for(column) or not is_worth_loading:
+        if not costs.has_room_for(column) or not _is_worth_holding(search):
             return _rank_by_scan(search, candidates, top)
     vectors = load_vectors(context, rows, column)
     with reserve(context.budget, 16 * rows.size, "ranking by nearest"):
@@ -76,6 +77,16 @@ def rank_exactly(search: VectorSearch, candidates: Positions, top: int | None) -
         near = select_finalists(vectors, search.query, candidates, limit, search.metric)
         check = context.budget.check
         return near, compute_distances_at(vectors.matrix, near, search.query, check, search.metric)
+
+
+def _is_worth_holding(search: VectorSearch) -> bool:
+    """Return whether the vectors are small, or were searched often enough, to be held in memory from now on."""
+    costs, column = search.rows.columns.costs, search.column
+    what = f"vectors of {column}"
+    # Of a column of medium size, a scan takes as long as loading it.
+    if costs.estimate_bytes(column) <= _MEDIUM_BYTES:
+        return costs.is_light(column) or costs.is_repeated(what)
+    return costs.is_frequent(what)
 
 
 def _rank_by_scan(search: VectorSearch, candidates: Positions, top: int | None) -> tuple[Positions, Floats]:

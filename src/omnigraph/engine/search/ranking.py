@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
+from omnigraph.engine.embed import EmbeddingError
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import TextIndexSegment, get_language, iter_segments
 from omnigraph.engine.search.list_ranking import choose_different, rerank_pool
@@ -56,7 +57,7 @@ def rank_rows(
 
     Raises:
         ParameterError: The text or vector to search for is null.
-        SettingsError and others of `engine.embed`: A text could not be embedded.
+        SettingsError and others of `engine.embed`: A text could not be embedded, or judged by `rerank`.
     """
     match rank:
         case Nearest():
@@ -238,7 +239,13 @@ def _rank_list(
     """Return the rows that such a rank orders, and their scores."""
     if isinstance(rank, Rrf):
         return _rank_rrf(context, rank, type_name, candidates, top)
-    pool = rank_rows(context, rank.rank, type_name, candidates, max(RRF_LIMIT_FACTOR * (top or 0), RRF_MIN_ROWS))
+    size = max(RRF_LIMIT_FACTOR * (top or 0), RRF_MIN_ROWS)
+    if isinstance(rank, Rerank):
+        most = context.rerank.max_texts
+        if (top or 0) > most:
+            raise EmbeddingError.rerank_too_many(top or 0, most)
+        size = min(size, most)
+    pool = rank_rows(context, rank.rank, type_name, candidates, size)
     # In the order of ids, so that the first of equal rows is the one that the order of ties puts first.
     is_same = np.ones(max(len(pool.positions) - 1, 0), np.bool_)
     positions = _sort_ties_by_id(context.get_reader(type_name), pool.positions, is_same, context)
