@@ -71,6 +71,7 @@ cli = LazyGroup(
     synonyms=_SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
+        "algorithm": LazyCommand("omnigraph.cli.algorithm:command", "Run a graph algorithm on the edges of a graph."),
         "branch": LazyCommand("omnigraph.cli.groups:branch", "Create, list, merge and delete branches."),
         "check": LazyCommand("omnigraph.cli.check:command", "Verify a graph: manifests, files, rows, indexes."),
         "cleanup": LazyCommand(

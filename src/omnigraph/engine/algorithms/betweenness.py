@@ -20,7 +20,7 @@ from omnigraph.engine.query_budget import Budget
 Floats = NDArray[np.float64]
 
 
-def compute_betweenness(  # noqa: PLR0913 - all but the network by name
+def compute_betweenness(
     network: Network,
     weights: Floats | None = None,
     *,

@@ -47,7 +47,7 @@ class _Graph:
         return len(self.loops)
 
 
-def find_communities(  # noqa: PLR0913 - all but the network by name
+def find_communities(
     network: Network,
     weights: Floats | None = None,
     *,
@@ -108,7 +108,7 @@ def _compute_modularity(graph: _Graph, labels: Nodes, resolution: float) -> floa
     return inside / graph.total - resolution * float((totals * totals).sum())
 
 
-def _move_nodes(  # noqa: PLR0913 - the state of one level
+def _move_nodes(
     graph: _Graph, labels: Nodes, resolution: float, seed: int, max_rounds: int, budget: Budget
 ) -> tuple[Nodes, int, bool]:
     """Return labels with more modularity, the number of rounds, and whether no single move would add any."""
@@ -145,7 +145,7 @@ def _move_nodes(  # noqa: PLR0913 - the state of one level
     return labels, max_rounds, False
 
 
-def _find_best(  # noqa: PLR0913 - the state of one level
+def _find_best(
     graph: _Graph,
     labels: Nodes,
     nodes: Nodes,
@@ -213,7 +213,7 @@ def _refine(graph: _Graph, labels: Nodes, resolution: float, seed: int, budget: 
 def _aggregate(graph: _Graph, labels: Nodes, parts: Nodes, budget: Budget) -> tuple[_Graph, Nodes, Nodes]:
     """Return the graph of parts, the community of each as its smallest part, and the part of each node."""
     names, numbers = np.unique(parts, return_inverse=True)
-    loops = np.bincount(numbers, graph.loops, minlength=len(names))
+    loops: Floats = np.bincount(numbers, graph.loops, minlength=len(names)).astype(np.float64)
     # Each pair is there in both directions: one of them is enough.
     is_half = graph.near < graph.lists.far
     source, target = numbers[graph.near[is_half]], numbers[graph.lists.far[is_half]]

@@ -19,7 +19,7 @@ class PageRanks:
     is_converged: bool
 
 
-def compute_pagerank(  # noqa: PLR0913 - all but the network by name
+def compute_pagerank(
     network: Network,
     weights: NDArray[np.float64] | None = None,
     *,

@@ -1,6 +1,7 @@
 """Node similarity: how much of their neighbours two nodes have in common (Jaccard), and the most similar of each."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ def _take_best(left: Nodes, right: Nodes, scores: Floats, top: int) -> tuple[Nod
     return left[order], right[order], scores[order]
 
 
-def _split_nodes(costs: Floats) -> list[tuple[int, int]]:
+def _split_nodes(costs: NDArray[Any]) -> list[tuple[int, int]]:
     """Split nodes into runs with a limited sum of costs, or of one node."""
     ends = np.cumsum(costs)
     cuts = [0]

@@ -6,6 +6,7 @@ only the ids stay in memory, by which edges find their ends.
 
 import json
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,6 +56,7 @@ class _Spool:
     def __init__(self) -> None:
         self._file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - it lives as long as its tables
         self._end = 0
+        weakref.finalize(self, self._file.close)
 
     def append(self, data: bytes) -> tuple[int, int]:
         """Write a block; return its place."""

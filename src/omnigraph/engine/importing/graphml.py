@@ -1,6 +1,6 @@
 """Read GraphML as a stream of nodes and edges, with the line of each. Memory does not grow with the file.
 
-Files may come from anywhere: entities are refused, nothing outside of the file is read, and depth and texts are bounded.
+Files may come from anywhere: entities are refused, nothing outside of the file is read, depth and texts are bounded.
 """
 
 import json

@@ -55,9 +55,7 @@ def read_neo4j_csv(table: SourceTable, name: str | None = None) -> Iterator[Grap
     is_node = bool(marks["ID"])
     needed = ("ID",) if is_node else ("START_ID", "END_ID")
     if any(len(marks[mark]) != 1 for mark in needed):
-        reason = (
-            "its header needs one column :ID, or one :START_ID and one :END_ID; ids of several columns can't be read"
-        )
+        reason = "its header needs one column :ID, or one :START_ID and one :END_ID; ids can't be of several"
         raise FileDamagedError(path, reason)
     list_sign = "|" if table.dialect.delimiter == _LIST_SIGN else _LIST_SIGN
     for line, cells in table.read():
