@@ -240,8 +240,8 @@ def infer(
     """Infer a schema from files, and the mapping with which they load.
 
     Files are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB, or graphs: GraphML, node-link JSON, and
-    the CSV or APOC JSON of Neo4j. Texts may be compressed (.gz, .bz2, .xz, .zst). All rows are read. Each guess is a comment. With -o people.pg the mapping is people.mapping.toml, for
-    `omnigraph load --mapping`.
+    the CSV or APOC JSON of Neo4j. Texts may be compressed (.gz, .bz2, .xz, .zst). All rows are read. Each guess is a
+    comment. With -o people.pg the mapping is people.mapping.toml, for `omnigraph load --mapping`.
     """
     inferred = omnigraph.infer_schema(
         files,
