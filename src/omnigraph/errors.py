@@ -472,9 +472,10 @@ class QueryError(OmnigraphError):
         return f"there is no time zone `{zone}`: write one such as `Europe/Berlin` or `UTC`"
 
     @variant
-    def mixed_ends(self, edge: str, source: str, target: str) -> str:
-        """Report that an edge type connects two node types, but an algorithm needs edges between nodes of one type."""
-        return f"`{edge}` connects {source} to {target}; an algorithm needs edges between nodes of one type"
+    def has_cycle(self, cycle: tuple[str, ...]) -> str:
+        """Report that edges go in a circle, where an order of nodes is asked for; `cycle` are its nodes."""
+        shown = [*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]]
+        return f"there is no topological order: {' -> '.join(shown)} is a cycle"
 
     @variant
     def algorithm_argument(self, name: str, value: str, reason: str) -> str:

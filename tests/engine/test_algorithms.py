@@ -13,9 +13,9 @@ from omnigraph.clock import SystemClock
 from omnigraph.engine.algorithms import triangles as triangles_module
 from omnigraph.engine.algorithms.components import find_components
 from omnigraph.engine.algorithms.label_propagation import propagate_labels
-from omnigraph.engine.algorithms.network import Network
+from omnigraph.engine.algorithms.network import Direction, Network
 from omnigraph.engine.algorithms.pagerank import compute_pagerank
-from omnigraph.engine.algorithms.shortest_paths import Direction, compute_hops, compute_weighted_distances
+from omnigraph.engine.algorithms.shortest_paths import compute_hops, compute_weighted_distances
 from omnigraph.engine.algorithms.triangles import count_triangles
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 

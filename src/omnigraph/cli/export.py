@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["jsonl", "parquet"]),
+    type=click.Choice(["jsonl", "parquet", "graphml", "node-link"]),
     default="jsonl",
     show_default=True,
-    help="One JSON object per line, or one Parquet file per type.",
+    help="One JSON object per line, one Parquet file per type, or a document for other programs.",
 )
-@click.option("--output", metavar="PATH", help="A file for jsonl, a directory for parquet; also on s3://bucket/…")
+@click.option("--output", metavar="PATH", help="A file, or a directory for parquet; also on s3://bucket/…")
 @branch_option
 @snapshot_option
 @at_option
@@ -73,11 +73,12 @@ def command(  # noqa: PLR0913 - one argument per option
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Export a graph's rows as JSONL or Parquet.
+    """Export a graph's rows as JSONL, Parquet, GraphML or node-link JSON.
 
     Exports the newest state, unless a commit or a time is given. Graph JSONL goes to stdout, or to the file --output:
     node types, then edge types, in the order of the schema, and the rows of each type by id. Parquet goes to the
-    directory --output, as nodes/TYPE.parquet and edges/TYPE.parquet. With --output, a summary is printed.
+    directory --output, as nodes/TYPE.parquet and edges/TYPE.parquet. GraphML and node-link JSON, which other programs
+    read, need the nodes at the ends of all edges. With --output, a summary is printed.
 
     With --engine spark or --master, Spark executors write files to the directory --output, which all of them must be
     able to reach. Read in the order of their names, the files contain the same rows in the same order.
@@ -90,6 +91,7 @@ def command(  # noqa: PLR0913 - one argument per option
         with translate_output_errors():
             graph.export(
                 get_binary_stdout(),
+                format=format_,
                 types=types or None,
                 branch=branch,
                 snapshot=commit_id,

@@ -8,9 +8,11 @@ import click
 
 import omnigraph
 from omnigraph.cli.options import refuse
+from omnigraph.cli.render import print_error
+from omnigraph.lang.lexer import reveal
 
 if TYPE_CHECKING:
-    from omnigraph.ops.import_files import FileOptions
+    from omnigraph.ops.import_files import FileOptions, InferredSchema
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -32,6 +34,7 @@ TABLE_ENDINGS = (
     ".db",
     ".duckdb",
     ".ddb",
+    ".graphml",
 )
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 NAMES = (
@@ -50,7 +53,12 @@ NAMES = (
 _OPTIONS = (
     click.option(
         "--input-format",
-        type=click.Choice(["csv", "tsv", "json", "jsonl", "parquet", "orc", "arrow", "sqlite", "duckdb"]),
+        type=click.Choice(
+            [
+                *("csv", "tsv", "json", "jsonl", "parquet", "orc", "arrow", "sqlite", "duckdb"),
+                *("graphml", "node-link", "apoc-json", "neo4j-csv"),
+            ]
+        ),
         help="The format of files whose names don't say it, and of `-`.",
     ),
     click.option("--delimiter", metavar="CHAR", help="What separates cells; \\t is a tab. Guessed from the header."),
@@ -95,6 +103,12 @@ def build_file_options(values: Mapping[str, Any]) -> "FileOptions":
         "datetime_format": values["datetime_format"],
     }
     return omnigraph.FileOptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def print_findings(inferred: "InferredSchema") -> None:
+    """Print on stderr what of the files does not fit a typed graph as it is."""
+    for finding in inferred.findings:
+        print_error(f"note: {reveal(finding)}")
 
 
 def parse_typed_paths(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 import omnigraph
-from omnigraph.cli.file_options import build_file_options, file_options, parse_typed_paths
+from omnigraph.cli.file_options import build_file_options, file_options, parse_typed_paths, print_findings
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.options import choose_actor, json_option, refuse
 from omnigraph.cli.render import format_count, print_json, print_text
@@ -66,6 +66,7 @@ def command(  # noqa: PLR0913 - one argument per option
             enums=enums,
             options=options,
         )
+        print_findings(inferred)
         source = Source(inferred.source, "inferred.pg")
         graph = omnigraph.create_graph(uri, source, actor=actor)
         loaded = _load_files(graph, inferred, options, actor)

@@ -134,7 +134,8 @@ def command(  # noqa: PLR0913 - one argument per option
     """Load files into a graph in one commit.
 
     FILES are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB: `Person.csv` holds the type Person, and
-    --node, --edge or --mapping say so of other names. Options say how they are written.
+    --node, --edge or --mapping say so of other names. Options say how they are written. Files of graphs (GraphML,
+    node-link JSON, the CSV and APOC JSON of Neo4j) hold several types, which have the names of their labels.
 
     `-` is stdin in the format of --input-format.
 

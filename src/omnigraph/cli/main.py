@@ -71,6 +71,7 @@ cli = LazyGroup(
     synonyms=_SYNONYMS,
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
+        "algorithm": LazyCommand("omnigraph.cli.algorithm:command", "Run a graph algorithm on the edges of a graph."),
         "branch": LazyCommand("omnigraph.cli.groups:branch", "Create, list, merge and delete branches."),
         "check": LazyCommand("omnigraph.cli.check:command", "Verify a graph: manifests, files, rows, indexes."),
         "cleanup": LazyCommand(
@@ -97,7 +98,9 @@ cli = LazyGroup(
             "omnigraph.cli.example_graphs:examples", "List the examples that come with the package, or copy one."
         ),
         "explain": LazyCommand("omnigraph.cli.explain:command", "Show the plan of a query."),
-        "export": LazyCommand("omnigraph.cli.export:command", "Export a graph's rows as JSONL or Parquet."),
+        "export": LazyCommand(
+            "omnigraph.cli.export:command", "Export a graph's rows as JSONL, Parquet, GraphML or node-link JSON."
+        ),
         "fmt": LazyCommand("omnigraph.cli.fmt:command", "Format schema and query files."),
         "history": LazyCommand(
             "omnigraph.cli.history:command", "Show every version of one node or edge, newest first."

@@ -9,7 +9,7 @@ import click
 
 import omnigraph
 from omnigraph.cli.confirm import can_ask, confirm, find_location_kind
-from omnigraph.cli.file_options import build_file_options, file_options, parse_typed_paths
+from omnigraph.cli.file_options import build_file_options, file_options, parse_typed_paths, print_findings
 from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
     at_option,
@@ -239,9 +239,9 @@ def infer(
 ) -> int:
     """Infer a schema from files, and the mapping with which they load.
 
-    Files are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB; texts may be compressed (.gz, .bz2, .xz,
-    .zst). All rows are read. Each guess is a comment. With -o people.pg the mapping is people.mapping.toml, for
-    `omnigraph load --mapping`.
+    Files are CSV, TSV, JSON, JSONL, Parquet, ORC, Arrow, SQLite or DuckDB, or graphs: GraphML, node-link JSON, and
+    the CSV or APOC JSON of Neo4j. Texts may be compressed (.gz, .bz2, .xz, .zst). All rows are read. Each guess is a
+    comment. With -o people.pg the mapping is people.mapping.toml, for `omnigraph load --mapping`.
     """
     inferred = omnigraph.infer_schema(
         files,
@@ -254,9 +254,11 @@ def infer(
     if output is not None and mapping is not None:
         write_source(output, inferred.source)
         write_source(mapping, inferred.mapping)
+    print_findings(inferred)
     if as_json:
         written = [] if output is None else [output, mapping]
-        print_json({"schema": inferred.source, "mapping": inferred.mapping, "files": written})
+        texts = {"schema": inferred.source, "mapping": inferred.mapping}
+        print_json({**texts, "files": written, "findings": list(inferred.findings)})
     else:
         print_text(inferred.source if output is None else f"wrote {output} and {mapping}\n")
     return 0

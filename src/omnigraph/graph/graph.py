@@ -6,7 +6,7 @@ Only the modules of queries are imported with it; those of other operations on t
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, BinaryIO, NoReturn
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
     from omnigraph.ops.export_stream import ExportStream
     from omnigraph.ops.graph_algorithms import Algorithms
+    from omnigraph.ops.graph_views import EdgeList
     from omnigraph.ops.load import LoadMode, LoadResult, OnDuplicate, Progress
     from omnigraph.ops.load_arguments import GraphData, TypedData
     from omnigraph.ops.mutate import MutationResult
@@ -440,6 +441,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         """Export the rows of the newest state, of a commit or of an instant, in a form that `load` accepts.
 
         Graph JSONL is written to a file or a binary writer: node types, then edge types, in declared order, rows by id.
+        So are `graphml` and `node-link`, which other programs read; they need the nodes of all edges that they have.
         Parquet is written to a directory, one file per type. Both may be on `s3://bucket/…`, where objects appear
         complete or not at all. `types` restricts the types. `progress` is called repeatedly. `seconds` and
         `memory_bytes` limit the work in this process; the options have the defaults. A `budget` replaces both limits,
@@ -463,6 +465,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
         check_master(chosen_engine, master)
         # Unlike in `load`, `auto` uses Spark only with a master: executors write directories instead of files.
         if chosen_engine is Engine.SPARK or (chosen_engine is Engine.AUTO and master is not None):
+            if export_format in (lazy_ops.export.ExportFormat.GRAPHML, lazy_ops.export.ExportFormat.NODE_LINK):
+                raise BadArgumentError("engine", "`spark`", f"{export_format.value} is one document; leave Spark out")
             spark_graph = load_spark().open_on_master(self._session, state, master)
             return spark_graph.export(target, format=export_format, types=types, progress=progress)
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
@@ -470,6 +474,59 @@ class Graph(HistoryMethods, MaintenanceMethods):
         return lazy_ops.export.export_graph(
             session, state, target, format=export_format, types=types, progress=progress
         )
+
+    def to_networkx(
+        self,
+        *,
+        types: Sequence[str] | None = None,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
+    ) -> Any:  # noqa: ANN401 - networkx is imported when it is needed only, and has no types
+        """Return a state as a `networkx.MultiDiGraph`, whose attributes are `type` and the properties.
+
+        Nodes are ids or, of several node types, `Person/ada`; the keys of edges are their ids.
+
+        Raises:
+            LibraryMissingError: networkx is not installed.
+            TypeMissingError, BadArgumentError: There is no such type; edges are named without the nodes at their ends.
+            BranchMissingError, CommitMissingError: There is no such state.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
+        """
+        state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        session = with_limits(self._session, limits, "export", "")
+        return lazy_ops.graph_views.build_networkx(session, state, types)
+
+    def edge_list(
+        self,
+        edge: str | Sequence[str],
+        *,
+        properties: Sequence[str] = (),
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        budget: Budget | None = None,
+    ) -> "EdgeList":
+        """Return edges as Arrow columns of dense numbers, from 0 on, for libraries that take arrays.
+
+        `nodes` of the result has a row for each node, whose place is its number, and `edges` the numbers of both ends.
+        `properties` of the edges become columns; those that have different types in several edge types become text.
+
+        Raises:
+            TypeMissingError, QueryError: There is no such edge type, or property.
+            BranchMissingError, CommitMissingError: There is no such state.
+            QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
+        """
+        state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
+        limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
+        edges = (edge,) if isinstance(edge, str) else tuple(edge)
+        return lazy_ops.graph_views.build_edge_list(self._session, state, edges, properties, limits)
 
     def export_stream(
         self,

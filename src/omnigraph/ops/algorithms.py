@@ -1,7 +1,7 @@
-"""Run a graph algorithm over one edge type of one snapshot, and optionally write its values to a property."""
+"""Run a graph algorithm over edge types of one snapshot, and optionally write its values to a property."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -10,15 +10,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.algorithms.betweenness import compute_betweenness
 from omnigraph.engine.algorithms.components import find_components
+from omnigraph.engine.algorithms.cores import compute_core_numbers
 from omnigraph.engine.algorithms.label_propagation import propagate_labels
-from omnigraph.engine.algorithms.network import NamedNetwork, build_named_network
+from omnigraph.engine.algorithms.leiden import find_communities
+from omnigraph.engine.algorithms.network import NamedNetwork
 from omnigraph.engine.algorithms.pagerank import compute_pagerank
 from omnigraph.engine.algorithms.shortest_paths import compute_hops, compute_weighted_distances
+from omnigraph.engine.algorithms.similarity import find_similar
+from omnigraph.engine.algorithms.strong_components import find_strong_components
+from omnigraph.engine.algorithms.topological_order import sort_topologically
 from omnigraph.engine.algorithms.triangles import count_triangles
 from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.tables.table_reader import TableReader
+from omnigraph.engine.result import Target
 from omnigraph.engine.view import View
 from omnigraph.errors import QueryError
 from omnigraph.lang.spelling import find_closest
@@ -26,17 +32,23 @@ from omnigraph.ops.algorithm_call import (
     Algorithm,
     AlgorithmCall,
     AlgorithmResult,
+    Betweenness,
     Components,
+    CoreNumbers,
     LabelPropagation,
+    Leiden,
+    NodeSimilarity,
     Pagerank,
     ShortestPaths,
+    StrongComponents,
+    TopologicalOrder,
     TriangleCount,
 )
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.limits import UNCHANGED, resolve_budget
 from omnigraph.ops.load import LoadCall, LoadResult, load
 from omnigraph.ops.load_arguments import build_load_input
-from omnigraph.ops.open_table import find_edge_type
+from omnigraph.ops.network import NUMERIC_TYPES, build_network, find_edge_types, list_node_types, read_weights
 from omnigraph.ops.session import Session, with_budget
 from omnigraph.options import Engine
 from omnigraph.policy import Action
@@ -52,13 +64,23 @@ _NODE_BYTES = 160
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmInput:
-    """The graph that an algorithm runs on: a snapshot, an edge type and the node type at both of its ends."""
+    """The graph that an algorithm runs on: a snapshot, edge types and the node types at their ends."""
 
     view: View
-    edge: EdgeType
-    node: NodeType
-    target: Property | None
-    """The property that the values are written to, if any."""
+    edges: tuple[EdgeType, ...]
+    nodes: tuple[NodeType, ...]
+    target: tuple[NodeType, Property] | None
+    """The property that the values are written to, if any, and its type."""
+
+    @property
+    def edge(self) -> EdgeType:
+        """The first edge type, which is the only one on an engine that knows no more."""
+        return self.edges[0]
+
+    @property
+    def node(self) -> NodeType:
+        """The first node type."""
+        return self.nodes[0]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -68,12 +90,20 @@ class AlgorithmInput:
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """The ids of all nodes, ascending, and the value of each."""
+    """The ids of all nodes, ascending, and the value of each.
+
+    Several node types have `types`, in their order; rows about pairs of nodes also have the `others`.
+    """
 
     ids: pa.Array
     values: pa.Array
     rounds: int | None = None
     is_converged: bool = True
+    types: pa.Array | None = None
+    others: pa.Array | None = None
+    modularity: float | None = None
+    rows: NDArray[np.int64] | None = None
+    """The number of the node of each row, where they are not all nodes once."""
 
 
 class DistributedAlgorithms(Protocol):
@@ -115,122 +145,172 @@ def run_algorithm(
     subject = _resolve_input(view, call, algorithm)
     # On the in-memory adjacency an algorithm is many times cheaper than on Spark, so Spark is used only for graphs that
     # do not fit into the memory limit.
+    reason = _explain_local(subject, algorithm)
+    if call.engine is Engine.SPARK and reason is not None:
+        raise QueryError.algorithm_argument("engine", "spark", reason)
     is_local = call.engine is Engine.LOCAL or (
-        call.engine is Engine.AUTO and _is_within_memory(subject, budget.memory_bytes)
+        call.engine is Engine.AUTO and (reason is not None or _is_within_memory(subject, budget.memory_bytes))
     )
     if is_local:
         result = run_in_process(session, subject, algorithm, budget)
     else:
         result = distributed(session).run(subject, algorithm)
-    table = pa.table({ID: result.ids, algorithm.column: result.values})
     written = None
     if subject.target is not None:
         written = _write_values(with_budget(session, budget), call, subject, algorithm, result)
+    is_branch = call.snapshot is None and call.at is None
     return AlgorithmResult(
         name=algorithm.name,
-        edge=subject.edge.name,
-        node=subject.node.name,
+        edge=", ".join(edge.name for edge in subject.edges),
+        node=", ".join(node.name for node in subject.nodes),
+        target=Target(call.branch, None if is_branch else snapshot.commit.id),
         commit_id=snapshot.commit.id,
         engine=Engine.LOCAL if is_local else Engine.SPARK,
-        table=table,
+        table=_build_table(result, algorithm),
         rounds=result.rounds,
         is_converged=result.is_converged,
         written=written,
+        modularity=result.modularity,
     )
+
+
+def _build_table(result: NodeValues, algorithm: Algorithm) -> pa.Table:
+    types = {} if result.types is None else {"type": result.types}
+    others = {} if result.others is None else {"similar": result.others}
+    return pa.table({**types, ID: result.ids, **others, algorithm.column: result.values})
+
+
+def _explain_local(subject: AlgorithmInput, algorithm: Algorithm) -> str | None:
+    """Return why an algorithm can run in this process only, or None."""
+    if len(subject.edges) > 1 or len(subject.nodes) > 1:
+        return "several edge or node types are computed in this process only"
+    if not isinstance(algorithm, Pagerank | Components | LabelPropagation | ShortestPaths | TriangleCount):
+        return f"{algorithm.name} runs in this process only"
+    if isinstance(algorithm, Pagerank | LabelPropagation) and algorithm.weight is not None:
+        return f"{algorithm.name} with weights runs in this process only"
+    return None
 
 
 def run_in_process(session: Session, subject: AlgorithmInput, algorithm: Algorithm, budget: Budget) -> NodeValues:
     """Run an algorithm on the in-memory adjacency, which is cached and shared with queries."""
-    rows = session.reads.get_reader(subject.view, subject.node)
-    topology = session.reads.get_topology(subject.view, subject.edge, budget)
-    named = build_named_network(rows, topology, budget)
+    named = build_network(session, subject.view, subject.edges, budget)
+    name = getattr(algorithm, "weight", None)
+    weights = None
+    if name is not None:
+        is_strict = isinstance(algorithm, Betweenness)
+        weights = read_weights(session, subject.view, subject.edges, named, name, budget, is_zero_allowed=not is_strict)
+    result = _compute(named, weights, algorithm, budget)
+    return result if len(named.parts) == 1 else replace(result, types=_name_types(named, result))
+
+
+def _name_types(named: NamedNetwork, result: NodeValues) -> pa.Array:
+    # A node of several rows is repeated; its rows follow each other in the order of nodes.
+    return named.types if result.rows is None else named.types.take(pa.array(result.rows))
+
+
+def _compute(
+    named: NamedNetwork, weights: NDArray[np.float64] | None, algorithm: Algorithm, budget: Budget
+) -> NodeValues:
     network = named.network
     match algorithm:
-        case Pagerank():
+        case Pagerank(damping=damping, tolerance=tolerance, max_rounds=rounds):
             ranks = compute_pagerank(
-                network,
-                damping=algorithm.damping,
-                tolerance=algorithm.tolerance,
-                rounds=algorithm.max_rounds,
-                budget=budget,
+                network, weights, damping=damping, tolerance=tolerance, rounds=rounds, budget=budget
             )
             return NodeValues(named.ids, pa.array(ranks.values), ranks.rounds, ranks.is_converged)
         case Components():
-            return NodeValues(named.ids, named.ids.take(pa.array(find_components(network, budget))))
+            return _name_values(named, find_components(network, budget))
+        case StrongComponents():
+            return _name_values(named, find_strong_components(network, budget))
         case LabelPropagation():
-            labels = propagate_labels(network, rounds=algorithm.max_rounds, budget=budget)
-            return NodeValues(named.ids, named.ids.take(pa.array(labels.values)), labels.rounds, labels.is_converged)
+            labels = propagate_labels(network, weights, rounds=algorithm.max_rounds, budget=budget)
+            named_labels = _name_values(named, labels.values)
+            return replace(named_labels, rounds=labels.rounds, is_converged=labels.is_converged)
+        case Leiden(resolution=resolution, seed=seed, max_rounds=rounds):
+            found = find_communities(
+                network, weights, resolution=resolution, seed=seed, max_rounds=rounds, budget=budget
+            )
+            communities = _name_values(named, found.values)
+            return replace(
+                communities, rounds=found.rounds, is_converged=found.is_converged, modularity=found.modularity
+            )
         case ShortestPaths():
-            edges = session.reads.get_reader(subject.view, subject.edge)
-            return NodeValues(named.ids, _compute_distances(named, edges, subject, algorithm, budget))
+            return NodeValues(named.ids, _compute_distances(named, weights, algorithm, budget))
         case TriangleCount():
             return NodeValues(named.ids, pa.array(count_triangles(network, budget)))
+        case CoreNumbers():
+            return NodeValues(named.ids, pa.array(compute_core_numbers(network, budget)))
+        case TopologicalOrder():
+            positions, cycle = sort_topologically(network, budget)
+            if cycle:
+                raise QueryError.has_cycle(tuple(named.names.take(pa.array(cycle)).to_pylist()))
+            return NodeValues(named.ids, pa.array(positions))
+        case Betweenness():
+            scores = compute_betweenness(
+                network,
+                weights,
+                direction=algorithm.direction,
+                samples=algorithm.samples,
+                seed=algorithm.seed,
+                is_normalized=algorithm.normalized,
+                budget=budget,
+            )
+            return NodeValues(named.ids, pa.array(scores))
+        case NodeSimilarity(direction=direction, top=top):
+            rows, others, scores = find_similar(network, weights, direction=direction, top=top, budget=budget)
+            ids, similar = named.ids.take(pa.array(rows)), named.names.take(pa.array(others))
+            return NodeValues(ids, pa.array(scores), others=similar, rows=rows)
+
+
+def _name_values(named: NamedNetwork, values: NDArray[np.int64]) -> NodeValues:
+    """Return values that are nodes by their names."""
+    return NodeValues(named.ids, named.names.take(pa.array(values)))
 
 
 def _compute_distances(
-    named: NamedNetwork, edges: TableReader, subject: AlgorithmInput, algorithm: ShortestPaths, budget: Budget
+    named: NamedNetwork, weights: NDArray[np.float64] | None, algorithm: ShortestPaths, budget: Budget
 ) -> pa.Array:
     """Return the distance of each node from the start; null for nodes that can't be reached."""
-    start = pc.index(named.ids, algorithm.start).as_py()
+    start = pc.index(named.names, algorithm.start).as_py()
     if start < 0:
-        reason = f"{subject.node.name} has no node of this id"
-        raise QueryError.algorithm_argument("start", repr(algorithm.start), reason)
-    name = algorithm.weight
-    if name is None:
+        types = ", ".join(part.type for part in named.parts)
+        hint = "" if len(named.parts) == 1 else f"; write type and id, such as {named.parts[0].type}/{algorithm.start}"
+        raise QueryError.algorithm_argument("start", repr(algorithm.start), f"{types} has no node of this id{hint}")
+    if weights is None:
         hops = compute_hops(named.network, start, algorithm.direction, budget)
         return pa.array(hops, mask=hops < 0)
-    weights = _read_weights(edges.take_values(name, named.edges, budget), subject.edge.name, name)
     sums = compute_weighted_distances(named.network, weights, start, algorithm.direction, budget)
     return pa.array(sums, mask=np.isinf(sums))
-
-
-def _read_weights(values: pa.Array, edge: str, name: str) -> NDArray[np.float64]:
-    # A cycle of negative weight has no shortest path, and relaxing its edges would never end.
-    invalid = int(values.null_count) or pc.sum(pc.less(values.cast(pa.float64()), 0.0)).as_py() or 0
-    if invalid:
-        reason = f"{invalid:,} edges of {edge} have no weight, or a negative one"
-        raise QueryError.algorithm_argument("weight", name, reason)
-    return np.asarray(values.cast(pa.float64()))
 
 
 # --- checking the call -----------------------------------------------------------------------------------------
 
 
 def _resolve_input(view: View, call: AlgorithmCall, algorithm: Algorithm) -> AlgorithmInput:
-    catalog = view.catalog
-    edge = find_edge_type(catalog, call.edge)
-    if edge.source != edge.target:
-        raise QueryError.mixed_ends(edge.name, edge.source, edge.target)
-    node = catalog.nodes[edge.source]
-    if isinstance(algorithm, ShortestPaths) and algorithm.weight is not None:
-        _check_weight(edge, algorithm.weight)
-    target = None if call.into is None else _resolve_target(node, call.into, algorithm)
-    return AlgorithmInput(view, edge, node, target)
-
-
-def _check_weight(edge: EdgeType, name: str) -> None:
-    prop = edge.by_name.get(name)
-    if prop is None or prop.type not in _NUMERIC_TYPES:
-        near = find_closest(name, [p.name for p in edge.properties if p.type in _NUMERIC_TYPES])
-        hint = f"; did you mean `{near}`?" if near else ""
-        raise QueryError.algorithm_argument("weight", name, f"{edge.name} has no numeric property of this name{hint}")
+    edges = find_edge_types(view.catalog, call.edges, getattr(algorithm, "weight", None))
+    nodes = list_node_types(view.catalog, edges)
+    target = None if call.into is None else _resolve_target(nodes, call.into, algorithm)
+    return AlgorithmInput(view, edges, nodes, target)
 
 
 _FLOAT_TYPES = frozenset({Scalar.F32, Scalar.F64})
-_NUMERIC_TYPES = frozenset({Scalar.I32, Scalar.I64, Scalar.U32, Scalar.U64, Scalar.F32, Scalar.F64})
 
 
-def _resolve_target(node: NodeType, into: str, algorithm: Algorithm) -> Property:
+def _resolve_target(nodes: Sequence[NodeType], into: str, algorithm: Algorithm) -> tuple[NodeType, Property]:
     """Return the property that a call writes its values to.
 
     Raises:
         QueryError: There is no such property, or it can't store these values.
     """
     check_text("into", into)
+    if isinstance(algorithm, NodeSimilarity):
+        raise QueryError.algorithm_argument("into", into, "a node has several values: take them as a table")
     type_name, dot, name = into.partition(".")
-    if not dot or type_name != node.name:
+    node = next((node for node in nodes if dot and node.name == type_name), None)
+    if node is None:
+        names = " or ".join(node.name for node in nodes)
         raise QueryError.algorithm_argument(
-            "into", into, f"expected `{node.name}.property`, because the values belong to {node.name}"
+            "into", into, f"expected `{nodes[0].name}.property`, because the values belong to {names}"
         )
     prop = node.by_name.get(name)
     if prop is None:
@@ -240,19 +320,19 @@ def _resolve_target(node: NodeType, into: str, algorithm: Algorithm) -> Property
     if name in node.key:
         raise QueryError.algorithm_argument("into", into, "a key can't be changed")
     is_text = algorithm.type == pa.string()
-    has_right_type = prop.type is Scalar.STRING if is_text else prop.type in _NUMERIC_TYPES
+    has_right_type = prop.type is Scalar.STRING if is_text else prop.type in NUMERIC_TYPES
     if not has_right_type:
         expected = "a String" if is_text else "a number"
         raise QueryError.algorithm_argument("into", into, f"the values of {algorithm.name} need {expected}")
-    # Ranks are fractions. Weighted distances are floats too, but may all be whole, so any number type is accepted.
-    if isinstance(algorithm, Pagerank) and prop.type not in _FLOAT_TYPES:
-        raise QueryError.algorithm_argument("into", into, f"ranks need an F64 or F32, but this is {prop.type}")
-    return prop
+    # Ranks and shares are fractions. Weighted distances are floats too, but may all be whole: any number type will do.
+    if isinstance(algorithm, Pagerank | Betweenness) and prop.type not in _FLOAT_TYPES:
+        raise QueryError.algorithm_argument("into", into, f"its values need an F64 or F32, but this is {prop.type}")
+    return node, prop
 
 
 def _is_within_memory(subject: AlgorithmInput, memory_bytes: float) -> bool:
-    rows = subject.snapshot.pin(subject.node.table_key).rows
-    edges = subject.snapshot.pin(subject.edge.table_key).rows
+    rows = sum(subject.snapshot.pin(node.table_key).rows for node in subject.nodes)
+    edges = sum(subject.snapshot.pin(edge.table_key).rows for edge in subject.edges)
     return edges * _EDGE_BYTES + rows * _NODE_BYTES <= memory_bytes
 
 
@@ -264,18 +344,23 @@ def _write_values(
 ) -> LoadResult:
     """Merge the values into their nodes; rows that already have their value are not rewritten."""
     assert subject.target is not None  # noqa: S101 - checked by the caller
-    name = subject.target.name
+    node, prop = subject.target
+    ids, values = result.ids, result.values
+    if result.types is not None:
+        is_target = pc.equal(result.types, node.name)
+        ids, values = ids.filter(is_target), values.filter(is_target)
     try:
-        values = result.values.cast(to_arrow_type(subject.target.type))
+        values = values.cast(to_arrow_type(prop.type))
     except pa.ArrowInvalid as error:
-        reason = f"{subject.target.type} can't store every value: {error}"
-        raise QueryError.algorithm_argument("into", f"{subject.node.name}.{name}", reason) from error
-    columns = {**_build_key_columns(session, subject, result.ids), name: values}
-    message = call.message or f"{algorithm.name} of {subject.edge.name} at {subject.snapshot.commit.id}"
+        reason = f"{prop.type} can't store every value: {error}"
+        raise QueryError.algorithm_argument("into", f"{node.name}.{prop.name}", reason) from error
+    columns = {**_build_key_columns(session, subject.view, node, ids), prop.name: values}
+    edges = ", ".join(edge.name for edge in subject.edges)
+    message = call.message or f"{algorithm.name} of {edges} at {subject.snapshot.commit.id}"
     return load(
         session,
         LoadCall(
-            input=build_load_input(None, {subject.node.name: pa.table(columns)}, None, None),
+            input=build_load_input(None, {node.name: pa.table(columns)}, None, None),
             mode=LoadMode.MERGE,
             actor=call.actor,
             message=message,
@@ -285,10 +370,10 @@ def _write_values(
     )
 
 
-def _build_key_columns(session: Session, subject: AlgorithmInput, ids: pa.Array) -> dict[str, pa.Array]:
+def _build_key_columns(session: Session, view: View, node: NodeType, ids: pa.Array) -> dict[str, pa.Array]:
     """Return the columns that identify each node in a load: its key, or its id if its type has no key."""
-    if not subject.node.key:
+    if not node.key:
         return {ID: ids}
-    rows = session.reads.get_reader(subject.view, subject.node)
+    rows = session.reads.get_reader(view, node)
     positions = rows.find(ids)
-    return {name: rows.take_values(name, positions) for name in subject.node.key}
+    return {name: rows.take_values(name, positions) for name in node.key}

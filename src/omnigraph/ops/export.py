@@ -1,4 +1,4 @@
-"""Export a snapshot as one stream of graph JSONL, or as a Parquet file per type, in bounded memory."""
+"""Export a snapshot as one stream, of graph JSONL or for other programs, or as Parquet files, in bounded memory."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.engine.graph_encoding import GraphEncoder, GraphmlEncoder, NodeLinkEncoder, check_ends
 from omnigraph.engine.jsonl_encoding import iter_json_lines
 from omnigraph.engine.writing.blobs import iter_stored_by_id, list_blob_properties
 from omnigraph.errors import BadArgumentError, Kind, OmnigraphError
@@ -41,6 +42,8 @@ class ExportFormat(Enum):
 
     JSONL = "jsonl"
     PARQUET = "parquet"
+    GRAPHML = "graphml"
+    NODE_LINK = "node-link"
 
 
 class ExportTargetError(OmnigraphError):
@@ -92,15 +95,17 @@ def export_graph(
     session.allow(Action.EXPORT, snapshot.branch)
     selected = select_types(session.load_catalog(snapshot), types)
     counts = _ExportCounter(selected, sum(snapshot.pin(type_.table_key).rows for type_ in selected), progress)
+    if format in (ExportFormat.GRAPHML, ExportFormat.NODE_LINK):
+        check_ends(selected)
     if format is ExportFormat.PARQUET:
         if not isinstance(target, str | os.PathLike):
             raise ExportTargetError("a stream", "Parquet is a file for each type; name a directory")
         _export_parquet(session, snapshot, counts, os.fspath(target))
     elif isinstance(target, str | os.PathLike):
         with _open_output(session, locate_target(target), os.fspath(target)) as file:
-            _export_jsonl(session, snapshot, counts, file)
+            _export_stream(session, snapshot, counts, format, file)
     else:
-        _export_jsonl(session, snapshot, counts, target)
+        _export_stream(session, snapshot, counts, format, target)
     return Exported(commit_id=snapshot.commit.id, format=format, rows=counts.written)
 
 
@@ -182,16 +187,25 @@ def _choose_batch_rows(type_: AnyType) -> int:
     return min(BATCH_ROWS, BATCH_FLOATS // floats) if floats else BATCH_ROWS
 
 
-# --- the two formats ---------------------------------------------------------------------------------
+# --- the formats --------------------------------------------------------------------------------------
 
 
-def _export_jsonl(session: Session, snapshot: Snapshot, counts: _ExportCounter, out: BinaryIO) -> None:
+def _export_stream(
+    session: Session, snapshot: Snapshot, counts: _ExportCounter, format: ExportFormat, out: BinaryIO
+) -> None:
     tables = session.open_tables(snapshot)
+    encoder: GraphEncoder | None = None
+    if format is not ExportFormat.JSONL:
+        encoder = GraphmlEncoder(counts.types) if format is ExportFormat.GRAPHML else NodeLinkEncoder(counts.types)
+        out.write(encoder.begin())
     for type_ in counts.types:
         for rows in iter_ordered_rows(tables.open_table(type_.table_key), type_):
             session.check_cancelled()
-            out.writelines(iter_chunks(iter_json_lines(type_, rows)))
+            lines = iter_json_lines(type_, rows) if encoder is None else encoder.encode(type_, rows)
+            out.writelines(iter_chunks(lines))
             counts.add(type_, rows.num_rows)
+    if encoder is not None:
+        out.write(encoder.end())
 
 
 def iter_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from omnigraph.engine.decoding.input_files import FileFormatError
 from omnigraph.engine.decoding.typed_source import ArrowStream
+from omnigraph.engine.importing.graph_files import open_sources
 from omnigraph.engine.importing.graph_records import encode_rows
 from omnigraph.engine.importing.infer_schema import InferredSchema
 from omnigraph.engine.importing.infer_schema import infer_schema as infer_from_tables
@@ -20,7 +21,7 @@ from omnigraph.engine.importing.mapping import (
     parse_mapping,
     select_mappings,
 )
-from omnigraph.engine.importing.source_tables import FORMATS, CsvDialect, SourceTable, open_frame, open_tables
+from omnigraph.engine.importing.source_tables import FORMATS, CsvDialect, SourceTable, open_frame
 from omnigraph.errors import BadArgumentError, MissingError
 from omnigraph.lang.source import Source
 from omnigraph.schema.bind import load_schema
@@ -37,8 +38,8 @@ TypedPlaces: TypeAlias = Mapping[str, Sequence[PathLike] | ArrowStream]
 class FileOptions:
     """How files are written. `null`, `true`, `false` and the formats are about cells of CSV files.
 
-    `input_format` is one of `csv`, `tsv`, `json`, `jsonl`, `parquet`, `orc`, `arrow`, `sqlite` and `duckdb`, for files
-    whose names don't say it.
+    `input_format` is for files whose names don't say it: `csv`, `tsv`, `json`, `jsonl`, `parquet`, `orc`, `arrow`,
+    `sqlite`, `duckdb`; for graphs `graphml`, `node-link`, `apoc-json` and `neo4j-csv`.
     """
 
     input_format: str | None = None
@@ -113,7 +114,8 @@ def infer_schema(
     """Infer a schema from all rows of some files, and the mapping with which the same files load.
 
     `nodes` and `edges` name the types of files: `{"Person": ["people.csv"]}`, or of tables in memory: `{"Person":
-    frame}`, which the mapping calls `<Person>`. Every guess is a comment of the schema.
+    frame}`, which the mapping calls `<Person>`. Every guess is a comment of the schema. Files of graphs become a type
+    for each set of labels, and for each pair of ends of a relationship's type; `findings` counts them.
 
     Raises:
         FileFormatError, FileMissingError, FileDamagedError: A file can't be read.
@@ -136,8 +138,9 @@ def infer_schema(
                 paths.append(path)
     if not paths and not frames:
         raise BadArgumentError("files", "left out", "name the files to read")
-    tables = [table for path in dict.fromkeys(paths) for table in open_tables(path, options.dialect, options.ending)]
-    tables += frames
+    names = {path: name for path in paths for name in (types.get(str(path)) or edge_types.get(str(path)),) if name}
+    opened = open_sources(paths, lambda _: options.dialect, options.ending, names)
+    tables = [table for tables in opened.values() for table in tables] + frames
     return infer_from_tables(tables, forms, nodes=types, edges=edge_types, has_enums=enums)
 
 
@@ -183,13 +186,16 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
                 named += [(path, type_name, is_edge) for place in places for path in list_paths(place)]
     typed = {path for path, _, _ in named}
     named += [(path, None, False) for file in files for path in list_paths(file) if path not in typed]
+    paths = [place for place, _, _ in named if isinstance(place, Path)]
+    names = {place: name for place, name, _ in named if isinstance(place, Path) and name is not None}
+    opened = open_sources(paths, lambda path: _find_dialect(path, given, base, options), options.ending, names)
     prepared: list[tuple[SourceTable, SourceMapping, AnyType]] = []
     for place, name, is_edge in named:
-        for table in _open_place(place, given, base, options):
-            # A frame has no other name than its type, by which a mapping calls it.
-            is_mapped = name is None or isinstance(place, SourceTable)
+        for table in [place] if isinstance(place, SourceTable) else opened[place]:
+            # A frame has no other name than its type, by which a mapping calls it; a graph has several.
+            is_mapped = name is None or isinstance(place, SourceTable) or table.is_graph
             mappings = select_mappings(given, table, base) if is_mapped else []
-            if not mappings and name is not None:
+            if not mappings and name is not None and not table.is_graph:
                 mappings = [_name_source(table, name, options, is_edge=is_edge)]
             for source in mappings or [_guess_source(table, catalog, options)]:
                 complete = _with_columns(source, table, columns or {}, ignore)
@@ -214,14 +220,6 @@ def list_paths(place: PathLike) -> list[Path]:
     return [match for match in found if match.is_file()]
 
 
-def _open_place(
-    place: Path | SourceTable, given: Sequence[SourceMapping], base: Path, options: FileOptions
-) -> list[SourceTable]:
-    if isinstance(place, SourceTable):
-        return [place]
-    return open_tables(place, _find_dialect(place, given, base, options), options.ending)
-
-
 def _find_dialect(path: Path, given: Sequence[SourceMapping], base: Path, options: FileOptions) -> CsvDialect:
     """Return how a file is written: as its mapping says, else as the options do."""
     probe = SourceTable(path=path, columns=(), read=lambda: iter(()))
@@ -242,13 +240,18 @@ def _name_source(table: SourceTable, name: str, options: FileOptions, *, is_edge
 
 def _guess_source(table: SourceTable, catalog: Catalog, options: FileOptions) -> SourceMapping:
     """Return the mapping of a file that is called like its type, in any case."""
-    stem = table.table or table.path.name.partition(".")[0]
+    stem = table.title or table.table or table.path.name.partition(".")[0]
     by_name = {name.lower(): name for name in (*catalog.nodes, *catalog.edges)}
-    name = by_name.get(stem.lower())
+    # Labels and relationships have names such as ACTED_IN.
+    name = by_name.get("".join(filter(str.isalnum, stem.lower())) if table.is_graph else stem.lower())
     if name is None:
-        reason = f"no type is called `{stem}`; name its type, as in `--node Person={table.path}`, or give a --mapping"
-        raise FileFormatError(table.name, reason)
-    return _name_source(table, name, options, is_edge=name in catalog.edges)
+        named = "" if table.is_graph else f"name its type, as in `--node Person={table.path}`, or "
+        raise FileFormatError(table.name, f"no type is called `{stem}`; {named}give a --mapping")
+    source = _name_source(table, name, options, is_edge=name in catalog.edges)
+    node = catalog.nodes.get(name)
+    # The id of a node is its key, if that is one property.
+    is_key = table.is_graph and node is not None and len(node.key) == 1 and node.key[0] not in table.columns
+    return replace(source, columns={table.primary_key[0]: node.key[0]}) if is_key and node is not None else source
 
 
 def _with_columns(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from omnigraph.engine.algorithms.shortest_paths import Direction
+from omnigraph.engine.algorithms.network import Direction
 from omnigraph.errors import QueryError
 from omnigraph.ops.algorithm_call import (
     Algorithm,
@@ -89,6 +89,8 @@ class SparkAlgorithms:
                 return _collect(nodes, _compute_distances(edges, start.node, algorithm), algorithm.type)
             case TriangleCount():
                 return _collect(nodes, _count_triangles(edges), pa.int64(), otherwise=0)
+            case _:
+                raise AssertionError(algorithm.name)  # refused before
 
 
 # --- nodes and edges --------------------------------------------------------------------------------------

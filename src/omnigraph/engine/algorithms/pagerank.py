@@ -19,21 +19,30 @@ class PageRanks:
     is_converged: bool
 
 
-def compute_pagerank(network: Network, *, damping: float, tolerance: float, rounds: int, budget: Budget) -> PageRanks:
+def compute_pagerank(
+    network: Network,
+    weights: NDArray[np.float64] | None = None,
+    *,
+    damping: float,
+    tolerance: float,
+    rounds: int,
+    budget: Budget,
+) -> PageRanks:
     """Compute ranks until their total change is less than `tolerance`, for at most `rounds` rounds.
 
-    A node without outgoing edges distributes its rank evenly to all nodes. Parallel edges each count.
+    A node without outgoing edges distributes its rank evenly to all nodes. Parallel edges each count. With weights, a
+    node distributes its rank by the weights of its edges.
     """
     count = network.count
     ranks = np.full(count, 1.0 / max(count, 1))
     if not count:
         return PageRanks(ranks, 0, is_converged=True)
-    degrees = np.bincount(network.source, minlength=count)
+    degrees = np.bincount(network.source, weights, minlength=count)
     shares = np.divide(1.0, degrees, out=np.zeros(count), where=degrees > 0)
     is_sink = degrees == 0
     for number in range(1, rounds + 1):
         budget.check()
-        received = _distribute_ranks(network, ranks * shares, budget)
+        received = _distribute_ranks(network, weights, ranks * shares, budget)
         sink_rank = float(ranks[is_sink].sum())
         new_ranks = np.asarray((1.0 - damping) / count + damping * (received + sink_rank / count), np.float64)
         change = float(np.abs(new_ranks - ranks).sum())
@@ -43,11 +52,16 @@ def compute_pagerank(network: Network, *, damping: float, tolerance: float, roun
     return PageRanks(ranks, rounds, is_converged=False)
 
 
-def _distribute_ranks(network: Network, shares: NDArray[np.float64], budget: Budget) -> NDArray[np.float64]:
+def _distribute_ranks(
+    network: Network, weights: NDArray[np.float64] | None, shares: NDArray[np.float64], budget: Budget
+) -> NDArray[np.float64]:
     """Return for each node the sum of the shares that it receives along its edges."""
     received = np.zeros(network.count)
     # Each chunk adds an array of all nodes: with one edge per node, chunks made a pass take 1.4 times as long.
     for part in iter_chunks(len(network.source), 4 * network.count):
-        received += np.bincount(network.target[part], weights=shares[network.source[part]], minlength=network.count)
+        parts = shares[network.source[part]]
+        if weights is not None:
+            parts *= weights[part]
+        received += np.bincount(network.target[part], weights=parts, minlength=network.count)
         budget.check()
     return received

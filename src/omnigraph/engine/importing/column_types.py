@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import Enum
@@ -61,6 +62,8 @@ class ColumnEvidence:
     name: str
     forms: ValueForms = field(default_factory=ValueForms)
     kind: ColumnKind | None = None
+    kinds: Counter[ColumnKind] = field(default_factory=Counter)
+    """How many values with a type have each kind; cells of text have none."""
     formatted: set[ColumnKind] = field(default_factory=lambda: {ColumnKind.BOOL, ColumnKind.DATE, ColumnKind.DATETIME})
     """Of these, what all cells are in the words and formats of `forms`."""
     values: int = 0
@@ -82,6 +85,8 @@ class ColumnEvidence:
         else:
             self.formatted = set()
             kind = classify(value)
+            if kind is not ColumnKind.EMPTY_LIST:
+                self.kinds[ColumnKind.TEXT if isinstance(value, str) else kind] += 1
         if kind in (ColumnKind.WHOLE, ColumnKind.WHOLES):
             items = value if isinstance(value, list | tuple) else (self.forms.normalize_number(str(text)),)
             self.largest = max(self.largest, *(abs(int(str(item))) for item in items))

@@ -9,6 +9,7 @@ from omnigraph.engine.decoding.input_files import COMPRESSED
 from omnigraph.engine.importing.column_types import ColumnEvidence, ColumnKind
 from omnigraph.engine.importing.csv_dialect import Cell
 from omnigraph.engine.importing.graph_records import format_text
+from omnigraph.engine.importing.graph_spool import join_parts
 from omnigraph.engine.importing.mapping import SourceMapping, ValueForms, format_mapping
 from omnigraph.engine.importing.source_tables import SourceTable, is_null
 from omnigraph.errors import BadArgumentError
@@ -28,6 +29,8 @@ class InferredSchema:
 
     source: str
     mappings: tuple[SourceMapping, ...]
+    findings: tuple[str, ...] = ()
+    """What does not fit a typed graph as it is, with counts: several labels, values of two types, several ends."""
 
     @property
     def mapping(self) -> str:
@@ -72,20 +75,20 @@ def infer_schema(
         BadArgumentError: A file is said to hold edges, and its ends can't be found.
     """
     taken: set[str] = set()
-    drafts = [_start_draft(table, forms, nodes, edges, taken) for table in tables]
+    drafts = [_start_draft(table, forms, nodes, edges, taken) for table in join_parts(tables)]
     for draft in drafts:
         _read_columns(draft)
     for draft in drafts:
         _find_ends(draft, drafts)
     for draft in drafts:
-        if not draft.is_edge:
+        if not draft.is_edge and not draft.table.is_graph:
             _find_links(draft, drafts)
     texts: list[str] = []
     mappings: list[SourceMapping] = []
     for draft in sorted(drafts, key=lambda draft: bool(draft.is_edge)):
         names = _name_properties(draft)
         texts.append(_print_type(draft, names, has_enums=has_enums))
-        mappings.append(_map_columns(draft, names))
+        mappings += [_map_columns(draft, names, part) for part in draft.table.parts or (draft.table,)]
     for draft in drafts:
         for column, other in draft.links:
             name = _claim(f"{draft.type}{capitalize_name(_clean(_strip_id(column)))}", taken)
@@ -94,17 +97,31 @@ def infer_schema(
                 f"edge {name}: {draft.type} -> {other.type} {{\n    @key(src, dst)\n}}\n"
             )
             mappings.append(_map_link(draft, column, name))
-    return InferredSchema(source="\n".join(texts), mappings=tuple(mappings))
+    findings = dict.fromkeys(note for draft in drafts for note in (*draft.table.notes, *_describe_kinds(draft)))
+    return InferredSchema(source="\n".join(texts), mappings=tuple(mappings), findings=tuple(findings))
+
+
+def _describe_kinds(draft: _Draft) -> Iterator[str]:
+    """Yield a line for each property of a graph whose values have several types."""
+    for column in draft.columns if draft.table.is_graph else ():
+        if len(column.kinds) > 1:
+            yield f"{draft.type}.{column.name} has values of several types: {_count_kinds(column)}"
+
+
+def _count_kinds(column: ColumnEvidence) -> str:
+    return ", ".join(f"{kind.value} {count:,}" for kind, count in column.kinds.most_common())
 
 
 def _start_draft(
     table: SourceTable, forms: ValueForms, nodes: Mapping[str, str], edges: Mapping[str, str], taken: set[str]
 ) -> _Draft:
     path = str(table.path)
-    given = edges.get(path) or nodes.get(path)
-    stem = table.table or _strip_endings(table.path.name)
+    given = None if table.is_graph else edges.get(path) or nodes.get(path)
+    stem = table.title or table.table or _strip_endings(table.path.name)
     name = _claim(given or capitalize_name(_clean(stem)), taken)
     is_edge = path in edges if path in edges or path in nodes else None
+    if table.is_graph:
+        is_edge = not table.primary_key
     return _Draft(table=table, forms=forms, type=name, is_edge=is_edge)
 
 
@@ -164,6 +181,10 @@ def _read_columns(draft: _Draft) -> None:
                     texts.add(text)
         combined.add(tuple(get_text(values[place]) for place in places))
     by_name = {column.name: column for column in draft.columns}
+    for name in draft.table.primary_key if draft.table.is_graph else ():
+        # Ids of nodes are keys, also those that look like dates.
+        if by_name[name].resolved not in _KEY_KINDS:
+            by_name[name].kind = ColumnKind.TEXT
     is_key = all(by_name[name].resolved in _KEY_KINDS and not by_name[name].nulls for name in composite)
     if composite and is_key and draft.rows and len(combined) == draft.rows:
         draft.composite = composite
@@ -311,8 +332,9 @@ def _name_property(draft: _Draft, column: str, used: set[str]) -> str:
 
 def _print_type(draft: _Draft, names: Mapping[str, str | None], *, has_enums: bool) -> str:
     rows = f"{draft.rows:,} row{'' if draft.rows == 1 else 's'}"
-    place = draft.table.path.name if draft.table.table is None else f"{draft.table.path.name}, {draft.table.table}"
-    lines = [f"// From {_comment(place)}: {rows}."]
+    files = ", ".join(part.path.name for part in draft.table.parts or (draft.table,))
+    place = files if draft.table.table is None else f"{files}, {draft.table.table}"
+    lines = [f"// From {_comment(place)}: {rows}.", *(f"// {_comment(note)}." for note in draft.table.notes)]
     if draft.is_edge:
         (_, source), (_, target) = draft.ends
         # The ends are the primary key of a table that only connects others.
@@ -343,6 +365,8 @@ def _print_property(column: ColumnEvidence, name: str, *, is_required: bool, has
     text = f"enum({', '.join(values)})" if values else kind.value
     optional = "" if is_required and not column.nulls else "?"
     notes = [f"from `{_comment(column.name)}`"] if name != column.name else []
+    if len(column.kinds) > 1:
+        notes.append(_count_kinds(column))
     if column.nulls:
         notes.append(f"{column.nulls:,} without a value")
     if kind is ColumnKind.TEXT and column.values and column.looks_like_dates:
@@ -355,13 +379,13 @@ def _comment(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def _map_columns(draft: _Draft, names: Mapping[str, str | None]) -> SourceMapping:
+def _map_columns(draft: _Draft, names: Mapping[str, str | None], part: SourceTable) -> SourceMapping:
     return SourceMapping(
-        file=str(draft.table.path),
+        file=str(part.path),
         table=draft.table.table,
         type=draft.type,
         is_edge=bool(draft.is_edge),
-        columns={column: name for column, name in names.items() if name != column},
+        columns={column: name for column, name in names.items() if name != column and column in part.columns},
         formats={column.name: column.format for column in draft.columns if column.format and names.get(column.name)},
         # A format belongs to its columns: the times of others are in ISO form.
         forms=replace(draft.forms, date_format=None, datetime_format=None),
@@ -373,5 +397,9 @@ def _map_link(draft: _Draft, column: str, name: str) -> SourceMapping:
     ignored: dict[str, str | None] = dict.fromkeys(draft.table.columns)
     ends: dict[str, str | None] = {draft.key or "": "from", column: "to"}
     return replace(
-        _map_columns(draft, {}), type=name, is_edge=True, columns={**ignored, **ends}, skips_rows_without_ends=True
+        _map_columns(draft, {}, draft.table),
+        type=name,
+        is_edge=True,
+        columns={**ignored, **ends},
+        skips_rows_without_ends=True,
     )

@@ -34,7 +34,9 @@ LINE_ENDINGS = (".jsonl", ".ndjson")
 ARROW_ENDINGS = (".parquet", ".orc", ".arrow", ".feather")
 SQLITE_ENDINGS = (".sqlite", ".sqlite3", ".db")
 DUCKDB_ENDINGS = (".duckdb", ".ddb")
+GRAPHML_ENDINGS = (".graphml",)
 TABLE_ENDINGS = (*CSV_ENDINGS, *JSON_ENDINGS, *LINE_ENDINGS, *ARROW_ENDINGS, *SQLITE_ENDINGS, *DUCKDB_ENDINGS)
+FILE_ENDINGS = (*TABLE_ENDINGS, *GRAPHML_ENDINGS)
 FORMATS = {
     "csv": ".csv",
     "tsv": ".tsv",
@@ -45,8 +47,12 @@ FORMATS = {
     "arrow": ".arrow",
     "sqlite": ".sqlite",
     "duckdb": ".duckdb",
+    "graphml": ".graphml",
+    "node-link": ".node-link",
+    "apoc-json": ".apoc-json",
+    "neo4j-csv": ".neo4j-csv",
 }
-"""The formats by name, with the ending that stands for each."""
+"""The formats by name, with the ending that stands for each; names of files have only the first ten."""
 STDIN_NAME = "<stdin>"
 # Rows that a database or an Arrow file hands over at a time.
 BATCH_ROWS = 4_096
@@ -94,6 +100,14 @@ class SourceTable:
     dialect: CsvDialect = field(default_factory=CsvDialect)
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
+    is_graph: bool = False
+    """Whether it is the nodes or edges of a graph: its foreign keys, and no other columns, are edges."""
+    title: str | None = None
+    """What its type is called after, unless it is after the table or file."""
+    notes: tuple[str, ...] = ()
+    """What a reader of its schema should know."""
+    parts: tuple["SourceTable", ...] = ()
+    """The tables of several files that it consists of, if it does."""
 
     @property
     def name(self) -> str:
@@ -109,7 +123,7 @@ def find_table_ending(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     ending = suffixes[-1] if suffixes else ""
     inner = suffixes[-2] if ending in COMPRESSED and len(suffixes) > 1 else ""
-    return inner if inner in (*CSV_ENDINGS, *JSON_ENDINGS, *LINE_ENDINGS) else ending
+    return inner if inner in (*CSV_ENDINGS, *JSON_ENDINGS, *LINE_ENDINGS, *GRAPHML_ENDINGS) else ending
 
 
 def open_tables(path: Path, dialect: CsvDialect, format_: str | None = None) -> list[SourceTable]:
@@ -121,7 +135,7 @@ def open_tables(path: Path, dialect: CsvDialect, format_: str | None = None) -> 
     """
     ending = format_ or find_table_ending(path)
     if ending not in TABLE_ENDINGS:
-        raise FileFormatError(str(path), f"it ends in none of {', '.join(TABLE_ENDINGS)}")
+        raise FileFormatError(str(path), f"it ends in none of {', '.join(FILE_ENDINGS)}")
     with translate_file_errors(str(path)):
         if not path.is_file():
             path.open("rb").close()  # raises what is the matter
@@ -229,9 +243,9 @@ def _read_objects(path: Path, *, is_lines: bool) -> Iterator[tuple[int, Mapping[
         if is_lines:
             for line, text in enumerate(file, start=1):
                 if text.strip():
-                    yield line, _require_object(path, f"line {line}", _parse_json(path, text, line))
+                    yield line, _require_object(path, f"line {line}", parse_json(path, text, line))
             return
-        document = _parse_json(path, file.read(), None)
+        document = parse_json(path, file.read(), None)
     if isinstance(document, dict) and document and all(isinstance(value, dict) for value in document.values()):
         document = [{"key": key, **value} for key, value in document.items()]
     elif isinstance(document, dict):
@@ -242,7 +256,12 @@ def _read_objects(path: Path, *, is_lines: bool) -> Iterator[tuple[int, Mapping[
         yield number, _require_object(path, f"element {number}", value)
 
 
-def _parse_json(path: Path, text: bytes, line: int | None) -> Any:  # noqa: ANN401 - any JSON
+def parse_json(path: Path, text: bytes, line: int | None) -> Any:  # noqa: ANN401 - any JSON
+    """Return what a text means, which is a line of a file if it has a number.
+
+    Raises:
+        FileDamagedError: It is not JSON.
+    """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -3,6 +3,7 @@
 from typing import Self
 
 from omnigraph.errors import BadArgumentError
+from omnigraph.server.client.algorithms import RemoteAlgorithms
 from omnigraph.server.client.history import RemoteHistory
 from omnigraph.server.client.http_transport import Transport
 from omnigraph.server.client.maintenance import RemoteMaintenance
@@ -86,6 +87,11 @@ class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def algorithms(self) -> RemoteAlgorithms:
+        """The graph algorithms, which the server runs."""
+        return RemoteAlgorithms(self._calls)
 
     def abort(self) -> None:
         """End all requests in flight, from another thread: their calls fail with `ServerUnreachableError`."""

@@ -71,6 +71,24 @@ class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: int | None = None
 
 
+class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A graph algorithm by name, the edge types it follows, its parameters, the state to read, and its limits.
+
+    With `into`, a `Type.property`, the value of each node is also written, in one commit with the `message`.
+    """
+
+    name: str
+    edges: list[str]
+    parameters: dict[str, Any] = {}
+    into: str | None = None
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
+    message: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
+
+
 class ExplainBody(QueryBody, kw_only=True):
     """A query to explain."""
 

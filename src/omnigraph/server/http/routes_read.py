@@ -14,6 +14,7 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
+from omnigraph.options import Engine
 from omnigraph.policy import Action
 from omnigraph.query.completion import Completion
 from omnigraph.server.http.openapi import describe_route
@@ -34,6 +35,7 @@ from omnigraph.server.http.request_bodies import (
     BYTES,
     JSON,
     NDJSON,
+    AlgorithmBody,
     CompleteBody,
     ExplainAnswer,
     ExplainBody,
@@ -126,6 +128,41 @@ async def _answer_rows(
     if stream is not None:
         return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
     get_exchange(request).commit = result.commit_id
+    return Response(text, media_type=JSON)
+
+
+@router.post(
+    "/graphs/{graph}/algorithms",
+    **describe_route(ResultAnswer, body=AlgorithmBody, streams=[NDJSON, ARROW], can_conflict=True),
+)
+async def algorithms(request: Request, graph: GraphId) -> Response:
+    """Run a graph algorithm; rows are streamed as those of `/query`. With `into`, values are written in one commit."""
+    body = await read_body(request, AlgorithmBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ if body.into is None else Action.CHANGE, body.branch)
+    build_budget = service.build_read_budget if body.into is None else service.build_write_budget
+    budget = build_budget(body.seconds, body.memory_bytes)
+    stream = negotiate_stream(request)
+
+    def run() -> tuple[Result, bytes]:
+        result = handle.algorithms.run(
+            body.name,
+            body.edges,
+            body.parameters,
+            into=body.into,
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=parse_optional_instant(body.at),
+            message=body.message,
+            engine=Engine.LOCAL,
+            budget=budget,
+        )
+        return result, b"" if stream is not None else encode_result(result, service.limits)
+
+    result, text = await service.read(request, budget, run, is_long=True)
+    get_exchange(request).commit = result.commit_id
+    if stream is not None:
+        return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
     return Response(text, media_type=JSON)
 
 
