@@ -264,7 +264,12 @@ def test_the_command_counts_and_lists(graph: og.Graph, capfd: pytest.CaptureFixt
     assert out[1].split() == ["P", "1", "1", "0", "n", "(1)"]
     assert [json.loads(line)["id"] for line in out[-2:]] == ["d", "b"]
     start = out.index("{")
-    assert [line.split()[:3] for line in out[2:start]] == [[], ["type", "id", "values"], ["+", "P", "d"], ["~", "P", "b"]]
+    assert [line.split()[:3] for line in out[2:start]] == [
+        [],
+        ["type", "id", "values"],
+        ["+", "P", "d"],
+        ["~", "P", "b"],
+    ]
     document = json.loads("\n".join(out[start:-2]))
     assert document["types"] == {"P": {"inserted": 1, "updated": 1, "deleted": 0, "properties": {"n": 1}}}
 
