@@ -124,16 +124,31 @@ WHOLE = [
         " max { $a knows $x; $x.age in [] return $x.age } as m }"
     ),
     (
+        "match { $a: Person; $a lives $c; $a <knows>{1,2} $b } return { $a.age, $b.name }"
+        " order { $b.age, $a.name, $b.name } limit 5"
+    ),
+    "match { $a: Person; $a <knows>{3,4} $a through { age > 2 } } return { $a.name }",
+    (
+        "match { $x: (Person|City); $a (knows|lives) $x } return { $a.name, $x.@type, $x.@id, $x }"
+        " order { $a.name, $x.@type, $x.@id } limit 50"
+    ),
+    'match { $a $e: (Knows|Lives) $x; $e.@type != "Lives" or $a.age > 2 } return { $e.@type, $a.age, count(*) as n }',
+    'match { $a: Person { name: "p05" }; $a (knows|lives){1,3} $x } return { $x.@type, $x.name }',
+    (
+        "match { $x: (Person|City); optional { $a (knows|lives) $x; $a.age = 3 } }"
+        " return { $x.name, $a.name } order { $x.name, $a.name }"
+    ),
+    (
+        "match { $a: Person; either { $a knows $x } or { $a lives $x } }"
+        " return { $x.@type, count(*) as n, sum($a.score) as s } order { $x.@type }"
+    ),
+    (
         'match { $a: Person; either { each $x in ["a", "b"]; $a.age > 3 } or { each $x in ["b", "c"] } }'
         " return { $a.name, $x } order { $a.name, $x }"
     ),
 ]
 PARTLY = [
     ("match { $a: Person; shortest $p = $a knows{1,3} $b } return { $a.name, length($p) as n }", "a path variable"),
-    (
-        "match { $a: Person; $a lives $c; $a <knows>{1,2} $b } return { $a.age, $b.name } order { $b.age } limit 5",
-        "an undirected hop",
-    ),
     (
         "match { $a: Person; each $x in [0.5, -0.0]; exists { $a knows $b; $b.score > $x } } return { $a.name, $x }",
         "a comparison of values of the type F64",

@@ -141,6 +141,31 @@ QUERIES = {
         match { $p: Person $p knows $q $q.age < 3 }
         return { $p.name, $q.name } order { mmr(nearest($p.vec, [1, 0]), $p.vec, lambda=0.5), $q.name } limit 5
     }""",
+    "several types": """query q() {
+        match { $x: (Person|Company) $p: Person $p (knows|worksAt) $x $x.name > "p03" or $x.@type = "Company" }
+        return { $p.name, $x.@type, $x.@id, $x } order { $p.name, $x.@id }
+    }""",
+    "edges of several types": """query q() {
+        match { $p: Person $p $e: (Knows|WorksAt) $x }
+        return { $p.name, $e.@type, $e.@src, count(distinct $x) as n } order { $p.name, $e.@type }
+    }""",
+    "several edges of several types": """query q() {
+        match { $p: Person { name: "p05" } $p (knows|worksAt){1,3} $x } return { $x.@type, $x.name } order { $x.@id }
+    }""",
+    "alternatives of several types": """query q() {
+        match { $p: Person either { $p knows $x } or { $p worksAt $x } exists { $p knows $q } }
+        return { $p.name, $x.@type, $x.name } order { $p.name, $x.@id } limit 9
+    }""",
+    "a stage with several types": """query q() {
+        match { $x: (Person|Company) } with { $x, $x.@type as t } order { $x.@id } limit 17
+        match { optional { $p: Person $p (knows|worksAt) $x } } return { $t, $x.name, $p.name as p } order { $x.@id, p }
+    }""",
+    "several edges without direction": """query q() {
+        match { $p: Person $p <knows>{2,3} $q } return { $p.name, $q.name } order { $p.name, $q.name }
+    }""",
+    "cycles without direction": """query q() {
+        match { $p: Person $p <knows>{3,5} $p through { age > 0 } } return { $p.name } order { $p.name }
+    }""",
     "no match": "query q() { match { $p: Person $p.age in [] } return { $p, $p.age, $p.name } order { $p.name } }",
     "an aggregate of no match": """query q() {
         match { $p: Person $p.age in [] } return { count(*) as n, sum($p.age) as s }
@@ -148,7 +173,9 @@ QUERIES = {
 }
 REFUSED = {
     "a path variable": "query q() { match { $p: Person path $w = $p knows{1,2} $q } return { length($w) as n } }",
-    "a variable of several types": "query q() { match { $x: (Person|Company) } return { $x.name } }",
+    "a search over several types": """query q() {
+        match { $x: (Person|Company) } return { $x.name } order { bm25($x.name, "p01") }
+    }""",
     "a running `sum` of floats": """query q() {
         match { $p: Person } return { sum($p.score) over { order { $p.name } } as s }
     }""",

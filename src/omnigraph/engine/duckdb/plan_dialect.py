@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from omnigraph.engine.predicate_eval import get_column_name
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.relational.dialect import ReachText, UnsupportedForm
 from omnigraph.engine.relational.duckdb_functions import EngineFunction
@@ -28,13 +27,13 @@ from omnigraph.engine.relational.tree import (
     SortTerm,
     UnnestRows,
     name_id,
-    name_property,
+    name_read,
     name_value,
 )
 from omnigraph.query.expr import Aggregate, AggregateFunction, Entity, Expr, Identity, IsNull, Prop, ValueRef
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.format_expr import format_expr
-from omnigraph.schema.types import Scalar
+from omnigraph.schema.types import Scalar, ValueType
 
 quote = DUCKDB.quote_name
 _F = AggregateFunction
@@ -56,7 +55,7 @@ def find_column(expr: Expr) -> str | None:
     """Return the column of a property or id; None for every other expression."""
     match expr:
         case Prop() | Identity() if expr.type is not Scalar.BLOB:
-            return quote(name_property(expr.variable, get_column_name(expr)))
+            return quote(name_read(expr))
         case ValueRef():
             return quote(name_value(expr.variable))
         case Entity():
@@ -116,30 +115,64 @@ class DuckDbDialect:
     def print_reach(self, parts: ReachText) -> str:
         """Return a breadth-first search: the key of a row is its pair of ids, so each pair is reached once."""
         near, far, source = parts.near, parts.far, parts.source
+        is_searched_for_cycles = parts.is_undirected and parts.low > 0
         through = f" semi join {parts.through} as w on r.t = w.{near}" if parts.through else ""
         bound = "" if parts.high is None else f"r.d < {parts.high} and "
         # Read once, not in every round: its rows are spilled if they don't fit.
         edges = f"edges as materialized (select {near}, {far} from {parts.edges})"
+        # The branch of an id is the neighbour of its source that it was first reached through.
+        branch, kept, back, begin = "", "", "", ""
+        if is_searched_for_cycles:
+            branch, kept = f", e.{far} as b", ", r.b"
+            back, begin = f" and r.s <> e.{far}", f" and s.{source} <> e.{far}"
         first = (
-            f"select distinct s.{source} as s, e.{far} as t, 1 as d"
-            f" from {parts.sources} as s join edges as e on s.{source} = e.{near}"
+            f"select distinct s.{source} as s, e.{far} as t, 1 as d{branch}"
+            f" from {parts.sources} as s join edges as e on s.{source} = e.{near}{begin}"
         )
+        reached = f"(select r.s, r.t, r.d{kept} from reach as r{through}) as r"
         longer = (
-            f"select distinct r.s, e.{far}, r.d + 1 from (select r.s, r.t, r.d from reach as r{through}) as r"
-            f" join edges as e on r.t = e.{near} where {bound}not exists"
+            f"select distinct r.s, e.{far}, r.d + 1{kept} from {reached}"
+            f" join edges as e on r.t = e.{near}{back} where {bound}not exists"
             f" (select 1 from recurring.reach as k where k.s = r.s and k.t = e.{far})"
         )
-        search = f"with recursive {edges}, reach(s, t, d) using key (s, t) as ({first} union ({longer}))"
+        columns = f"s, t, d{', b' if branch else ''}"
+        search = f"with recursive {edges}, reach({columns}) using key (s, t) as ({first} union ({longer}))"
         names = f"s as {source}, t as {parts.target}"
+        if is_searched_for_cycles:
+            return f"{search} {self._print_undirected(parts, names)}"
         if parts.low > 0:
             return f"{search} select {names} from reach where d >= {parts.low}"
         # A node is at distance 0 from itself, whatever cycles there are.
         own = f"select {source}, {source} as {parts.target} from {parts.sources} where {source} is not null"
         return f"{search} select {names} from reach where s <> t union all {own}"
 
+    def _print_undirected(self, parts: ReachText, names: str) -> str:
+        """Return the pairs of a search without direction, and the ids that a cycle leads back to.
+
+        The shortest cycle through an id closes where two of its branches meet, or it is an edge to itself.
+        """
+        passing = "reach"
+        if parts.through is not None:
+            passing = f"(select r.* from reach as r semi join {parts.through} as w on r.t = w.{parts.near})"
+        cycles = (
+            f"select r.s, r.d + k.d + 1 as d from {passing} as r join edges as e on r.t = e.{parts.near}"
+            f" join {passing} as k on k.s = r.s and k.t = e.{parts.far} where r.b <> k.b"
+            f" union all select s.{parts.source}, 1 from {parts.sources} as s"
+            f" join edges as e on s.{parts.source} = e.{parts.near} and s.{parts.source} = e.{parts.far}"
+        )
+        bound = "" if parts.high is None else f" and min(d) <= {parts.high}"
+        return (
+            f"select {names} from reach where d >= {parts.low} union all select s, s from ({cycles}) as c"
+            f" group by s having min(d) >= {parts.low}{bound}"
+        )
+
     def print_expression(self, expr: Expr) -> str:
         """Return the text of a predicate."""
         return print_condition(self.printer, expr)
+
+    def print_type(self, type_: ValueType) -> str:
+        """Return the name of a type."""
+        return DUCKDB.print_type(type_)
 
     def print_key(self, expr: Expr) -> str:
         """Return a value to group or sort by: both zeros are equal, and an integer that overflows is an error."""

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import duckdb
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from omnigraph.engine.bindings import Bindings
+from omnigraph.engine.bindings import Bindings, Positions
 from omnigraph.engine.duckdb.bound_rows import build_bindings
 from omnigraph.engine.duckdb.connection import (
     Interruption,
@@ -44,6 +44,7 @@ from omnigraph.engine.relational.lower_output import LoweredGroups, list_output_
 from omnigraph.engine.relational.lower_state import ValueColumn
 from omnigraph.engine.relational.print_sql import print_query
 from omnigraph.engine.relational.tree import (
+    ID_VALUE,
     ROW_POSITION,
     ComputedRows,
     Relation,
@@ -54,14 +55,16 @@ from omnigraph.engine.relational.tree import (
     name_row,
     name_value,
 )
+from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.engine.value_store import to_stored_type
 from omnigraph.errors import LimitError
 from omnigraph.options import Options
 from omnigraph.query.expr import Expr, OrderTerm
 from omnigraph.query.expr_tree import find_windows, walk
 from omnigraph.query.logical_plan import Count, ReadQuery
-from omnigraph.query.union_types import is_union
+from omnigraph.query.union_types import TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import ID
+from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.types import Scalar
 from omnigraph.storage.columnar_sets import concat_chunks
 from omnigraph.telemetry import log
@@ -347,6 +350,16 @@ class _LocalHost:
             return 0
         return self._context.get_reader(type_name).count
 
+    def find_type(self, name: str) -> AnyType:
+        """Return the catalog's entry of a type."""
+        return self._context.view.get_type(name)
+
+    def get_base(self, union: str, member: str) -> int:
+        """Return where the positions of a member begin among those of a union."""
+        reader = self._context.get_reader(union)
+        number = reader.find_member(member) if isinstance(reader, UnionReader) else None
+        return 0 if number is None or not isinstance(reader, UnionReader) else int(reader.bases[number])
+
     def check_expr(self, expr: Expr) -> None:
         """Check that an expression can be printed, or evaluated by us from the columns of the rows."""
         print_condition(build_printer(self._context.inputs), expr)
@@ -384,8 +397,8 @@ class _LocalHost:
         for variable, type_name in bound.items():
             at = start.columns[variable]
             columns[name_row(variable)] = pa.array(at, pa.int64(), mask=at < 0)
-            if type_name != VALUE_TYPE and not is_union(type_name):
-                columns[name_id(variable)] = self._context.take_values(type_name, ID, at)
+            if type_name != VALUE_TYPE:
+                columns[name_id(variable)] = self._take(type_name, ID, at)
         for each in query.inputs:
             if is_plain_type(each.type) and not self._context.values.has_overflow(each.variable):
                 at, type_ = start.columns[each.variable], to_stored_type(each.type)
@@ -393,10 +406,14 @@ class _LocalHost:
                 values[each.variable] = ValueColumn(each.type, has_one_zero=isinstance(each.type, Scalar))
         return self._add(columns), bound, values
 
-    def _take(self, type_name: str, column: str, at: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+    def _take(self, type_name: str, column: str, at: Positions) -> pa.Array:
         if column == ROW_POSITION:
             return pa.array(at, pa.int64())
-        return concat_chunks(self._context.take_values(type_name, column, at))
+        take = self._context.take_values
+        if column == ID and is_union(type_name):
+            # As `TypedIdTerm` prints them.
+            return pc.binary_join_element_wise(take(type_name, TYPE_COLUMN, at), take(type_name, ID, at), "!")
+        return concat_chunks(take(type_name, ID if column == ID_VALUE else column, at))
 
     def _add(self, columns: dict[str, pa.Array]) -> ComputedRows:
         table = pa.table(columns)

@@ -17,6 +17,7 @@ from omnigraph.engine.relational.tree import (
     UnnestRows,
 )
 from omnigraph.query.expr import Aggregate, Expr
+from omnigraph.schema.types import ValueType
 
 
 class UnsupportedForm(Exception):  # noqa: N818 - it is caught inside the engine, and no error of a caller
@@ -40,6 +41,7 @@ class ReachText:
     low: int
     high: int | None
     through: str | None
+    is_undirected: bool
 
 
 class SqlDialect(Protocol):
@@ -81,6 +83,10 @@ class SqlDialect(Protocol):
         Raises:
             UnsupportedForm: It has no exact counterpart.
         """
+        ...
+
+    def print_type(self, type_: ValueType) -> str:
+        """Return the name of a type."""
         ...
 
     def print_key(self, expr: Expr) -> str:

@@ -5,7 +5,7 @@ written down here. A step that has no relational form ends the lowering: it and 
 caller runs in another way or refuses by name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.engine.physical_plan import (
@@ -49,22 +49,27 @@ from omnigraph.engine.relational.lower_state import (
     pick_columns,
     rename_column,
 )
+from omnigraph.engine.relational.lower_unions import convert_ids, scan_rows, select_type
 from omnigraph.engine.relational.lower_values import bind_block, bind_default, is_test_alone, unnest
 from omnigraph.engine.relational.tree import (
+    ID_VALUE,
     MULTIPLICITY,
     AnyOf,
+    ColumnTerm,
     CountSum,
     Distinct,
     GroupRows,
     JoinKind,
     JoinRows,
     Measure,
+    Project,
     Reach,
     Relation,
-    ScanRows,
     Select,
     SingleRow,
+    TypedIdTerm,
     UnionAll,
+    list_id_columns,
     name_id,
     name_overflow,
     name_property,
@@ -164,12 +169,12 @@ def _collect_columns(steps: tuple[Step, ...], reads: Iterable[Expr]) -> dict[str
     columns: dict[str, set[str]] = {}
     for part in (part for expr in exprs for part in walk(expr)):
         if isinstance(part, Prop):
-            columns.setdefault(part.variable, set()).add(part.name)
+            columns.setdefault(part.variable, set()).add(ID_VALUE if part.name == ID else part.name)
         elif isinstance(part, Identity) and part.part is not MetaColumn.ID:
             columns.setdefault(part.variable, set()).add(part.part.value)
         elif isinstance(part, Entity):
             columns.setdefault(part.variable, set()).update(field.name for field in part.fields)
-            columns[part.variable].update(meta.value for meta in part.ids if meta is not MetaColumn.ID)
+            columns[part.variable].update(column for _, column in list_id_columns(part) if column != ID)
     return columns
 
 
@@ -233,14 +238,13 @@ def _scan(state: LoweringState, node: Node) -> None:
 
 def _read_node(state: LoweringState, node: Node) -> Relation:
     """Return the rows of a node's table that pass its filters."""
-    _check_single_type(node.type)
     columns = state.list_scan_columns(node.variable)
     computed = state.host.compute_rows(node, columns)
     if computed is not None:
         return computed
     for each in node.filters:
         state.host.check_filter(each)
-    return ScanRows(type=node.type, variable=node.variable, columns=columns, filters=node.filters)
+    return scan_rows(state.host, node.type, node.variable, columns, node.filters)
 
 
 def _apply_node(state: LoweringState, node: Node) -> None:
@@ -282,7 +286,6 @@ def _count_subtree(state: LoweringState, variable: str, subtree: CountedSubtree)
     near = name_id(variable)
     inner.relation = pairs
     inner.bound = {far: subtree.node.type}
-    _check_single_type(subtree.node.type)
     if not subtree.node.is_free:
         inner.rows = float(state.host.count_rows(subtree.link.edge))
         _apply_node(inner, replace(subtree.node))
@@ -300,7 +303,6 @@ def _count_subtree(state: LoweringState, variable: str, subtree: CountedSubtree)
 
 def _expand(state: LoweringState, step: Expand) -> None:
     link, variable = step.link, step.node.variable
-    _check_single_type(step.node.type)
     pairs = _build_pairs(state, link, step.source, variable)
     near = name_id(step.source)
     edge_rows = float("inf") if link.is_multi else float(state.host.count_rows(link.edge))
@@ -339,10 +341,6 @@ def _build_pairs(state: LoweringState, link: Link, source: str, target: str) -> 
     """Return the pairs of ids that a hop connects, in columns of the two variables, with what its edges need."""
     if link.walk is not None:
         raise UnsupportedForm("a path variable")
-    if link.members:
-        raise UnsupportedForm("a hop along several edge types")
-    _check_single_type(link.near)
-    _check_single_type(link.far)
     for each in (*link.filters, *link.along, *link.through):
         state.host.check_filter(each)
     near, far = name_id(source), name_id(target)
@@ -351,12 +349,12 @@ def _build_pairs(state: LoweringState, link: Link, source: str, target: str) -> 
     if link.derived is not None:
         inner = _solve_alone(state, link.derived.steps, is_set=True)
         pair = (link.derived.source, link.derived.target)
-        return build_edges(link, EdgeColumns(near, far), derived=(inner, pair), is_set=False)
+        return build_edges(state.host, link, EdgeColumns(near, far), derived=(inner, pair), is_set=False)
     extra = () if link.edge_variable is None else state.list_scan_columns(link.edge_variable)
     few: Relation | None = None
     if near in state.relation.names and state.rows * _FEW_DIVISOR <= _count_smaller(state, link):
         few = Distinct(input=pick_columns(state.relation, (near,)))
-    return build_edges(link, EdgeColumns(near, far, extra), is_set=state.is_set, few=few)
+    return build_edges(state.host, link, EdgeColumns(near, far, extra), is_set=state.is_set, few=few)
 
 
 def _count_smaller(state: LoweringState, link: Link) -> int:
@@ -370,18 +368,23 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
         inner = _solve_alone(state, link.derived.steps, is_set=True)
         derived = inner, (link.derived.source, link.derived.target)
     # Walks start and end at any node of the type, so the columns of a step have names of their own.
-    edges = build_edges(replace(link, low=1, high=1), EdgeColumns(_STEP_FROM, _STEP_TO), derived=derived, is_set=True)
+    edges = build_edges(state.host, link, EdgeColumns(_STEP_FROM, _STEP_TO), derived=derived, is_set=True)
+    space = link.space[0]
     through: Relation | None = None
     if link.through:
-        through = ScanRows(type=link.near, variable=_STEP_FROM, columns=((ID, _STEP_FROM),), filters=link.through)
-    if link.direction is HopDirection.BOTH and link.low > 0:
-        # A node reaches itself by a cycle of three nodes or more: a search of pairs does not know it from a way back.
-        raise UnsupportedForm("an undirected hop over several edges")
+        through = scan_rows(state.host, space, _STEP_FROM, ((ID, _STEP_FROM),), link.through)
     if near not in state.relation.names:
         raise UnsupportedForm("a count of nodes that are reached over several edges")
-    return Reach(
-        sources=Distinct(input=pick_columns(state.relation, (near,))),
-        source=near,
+    sources: Relation = Distinct(input=pick_columns(state.relation, (near,)))
+    # The nodes of a walk may be of more types than its ends.
+    is_wider = is_union(space) and not is_union(link.near)
+    start = _STEP_START if is_wider else near
+    if is_wider:
+        typed = TypedIdTerm(type=link.near, column=near)
+        sources = Project(input=sources, items=((near, ColumnTerm(near)), (start, typed)))
+    pairs: Relation = Reach(
+        sources=pick_columns(sources, (start,)),
+        source=start,
         edges=edges,
         near=_STEP_FROM,
         far=_STEP_TO,
@@ -389,7 +392,12 @@ def _build_reach(state: LoweringState, link: Link, near: str, far: str) -> Relat
         low=link.low,
         high=link.high,
         through=through,
+        is_undirected=link.direction is HopDirection.BOTH,
     )
+    pairs = select_type(state.host, pairs, far, space, link.far)
+    if is_wider:
+        pairs = JoinRows(kind=JoinKind.INNER, left=pairs, right=sources, equal=((start, start),))
+    return pick_columns(pairs, (near, far))
 
 
 def _solve_alone(state: LoweringState, steps: tuple[Step, ...], *, is_set: bool) -> Relation:
@@ -430,16 +438,25 @@ def _cross(state: LoweringState, steps: tuple[Step, ...], predicates: tuple[Expr
 
 
 def _solve_block(
-    state: LoweringState, shared: tuple[tuple[str, str], ...], steps: tuple[Step, ...], *, is_set: bool
+    state: LoweringState,
+    shared: tuple[tuple[str, str], ...],
+    steps: tuple[Step, ...],
+    *,
+    is_set: bool,
+    own: Collection[str] = (),
 ) -> "LoweringState":
-    """Return the matches of a block for each combination of the outer variables that it reads."""
+    """Return the matches of a block for each combination of the outer variables that it reads.
+
+    Of the variables `own`, they have only the columns that the block reads.
+    """
     columns = state.list_shared(shared)
     seeds = Distinct(input=pick_columns(state.relation, columns)) if columns else SingleRow()
+    inside = _collect_columns(steps, ()) if own else {}
     inner = LoweringState(
         host=state.host,
         relation=seeds,
         bound=dict(shared),
-        columns=state.columns,
+        columns={**state.columns, **{name: inside.get(name, set()) for name in own}},
         is_set=is_set,
         rows=state.rows,
         seeds=columns,
@@ -512,16 +529,21 @@ def _join_block(
 
 
 def _union_join(state: LoweringState, step: UnionJoin) -> None:
-    if any(step.conversions):
-        raise UnsupportedForm("alternatives of several types")
     columns = state.list_shared(step.shared)
     elements = dict(step.elements)
     named = {name: name_value(name) if name in elements else name_id(name) for name in (*step.variables, *step.binds)}
     keys = (*columns, *(named[name] for name in step.variables))
     parts: list[Relation] = []
     bound: dict[str, str] = {}
-    for steps in step.alternatives:
-        inner = _solve_block(state, step.shared, steps, is_set=True)
+    for number, steps in enumerate(step.alternatives):
+        conversions = step.conversions[number] if step.conversions else ()
+        # What is read outside is a column of the union, which a row of one of its types may not have.
+        inner = _solve_block(state, step.shared, steps, is_set=True, own={each.variable for each in conversions})
+        for each in conversions:
+            if not _is_empty(steps):
+                column = name_id(each.variable)
+                inner.relation = convert_ids(inner.relation, column, each.from_type, each.to_type)
+            inner.bound[each.variable] = each.to_type
         for variable in step.variables:
             _check_alternative(inner, variable, elements.get(variable))
         parts.append(pick_columns(inner.relation, keys))
@@ -588,13 +610,8 @@ def _list_value_keys(state: LoweringState, variable: str) -> list[str] | None:
 
 _NEVER = Const(value=False, type=Scalar.BOOL, origin=Span(0, 0))
 # Columns that only one step has.
-_STEP_FROM, _STEP_TO = "#from", "#to"
+_STEP_START, _STEP_FROM, _STEP_TO = "#start", "#from", "#to"
 _OTHER_END = "#other end"
-
-
-def _check_single_type(type_name: str) -> None:
-    if is_union(type_name):
-        raise UnsupportedForm("a variable of several types")
 
 
 def _build_predicate(condition: JoinCondition) -> Expr:

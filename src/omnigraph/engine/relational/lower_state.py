@@ -2,21 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from omnigraph.engine.physical_plan import SEED, VALUE_TYPE, Node
+from omnigraph.engine.physical_plan import SEED, VALUE_TYPE
 from omnigraph.engine.relational.dialect import UnsupportedForm
+from omnigraph.engine.relational.lower_unions import scan_rows
+from omnigraph.engine.relational.lowering_host import LoweringHost
 from omnigraph.engine.relational.tree import (
     MULTIPLICITY,
     ROW_POSITION,
     ColumnTerm,
-    ComputedRows,
     JoinKind,
     JoinRows,
     ProductTerm,
     Project,
     Relation,
-    ScanRows,
     Term,
     mark_capitals,
     name_id,
@@ -26,8 +25,6 @@ from omnigraph.engine.relational.tree import (
 )
 from omnigraph.query.expr import ArrayOf, Expr, ExprType, RecordOf
 from omnigraph.query.expr_tree import find_variables
-from omnigraph.query.logical_plan import Count
-from omnigraph.query.union_types import is_union
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.types import EnumOf, ListOf, Scalar
 
@@ -49,46 +46,6 @@ class ValueColumn:
     def is_comparable(self) -> bool:
         """Whether an engine of tables merges only values that are the same: it takes 0.0 and -0.0 for one."""
         return self.has_one_zero or has_one_form(self.type)
-
-
-class LoweringHost(Protocol):
-    """What the engine that will run the relations can do, and knows of the tables."""
-
-    with_rows: bool
-    """Whether bound variables need the positions of their rows in the end."""
-
-    def count_rows(self, type_name: str) -> int:
-        """Return the number of rows of a type."""
-        ...
-
-    def check_expr(self, expr: Expr) -> None:
-        """Check that an expression over several variables can be evaluated exactly.
-
-        Raises:
-            UnsupportedForm: It can't.
-        """
-        ...
-
-    def check_filter(self, expr: Expr) -> None:
-        """Check that a predicate over the rows of one table can be evaluated exactly in its scan.
-
-        Raises:
-            UnsupportedForm: It can't.
-        """
-        ...
-
-    def resolve_limit(self, limit: Count) -> int:
-        """Return the number that the limit of a block is.
-
-        Raises:
-            UnsupportedForm: It is negative, which is an error only where there is a match.
-            ParameterError: The same, of an engine that can't wait for a match.
-        """
-        ...
-
-    def compute_rows(self, node: Node, columns: tuple[tuple[str, str], ...]) -> ComputedRows | None:
-        """Return the rows that a node's filters leave if our own engine should find them first, else None."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,7 +78,7 @@ class LoweringState:
         fresh = [(stored, name) for stored, name in columns if name not in self.relation.names]
         if fresh:
             key = name_id(variable)
-            scan = ScanRows(type=type_name, variable=variable, columns=((ID, key), *fresh))
+            scan = scan_rows(self.host, type_name, variable, ((ID, key), *fresh))
             # A variable of an optional block may have no row.
             self.relation = JoinRows(kind=JoinKind.LEFT, left=self.relation, right=scan, equal=((key, key),))
 
@@ -137,8 +94,6 @@ class LoweringState:
         if type_name == VALUE_TYPE:
             if variable not in self.values:
                 raise UnsupportedForm("a value of an earlier stage")
-        elif is_union(type_name):
-            raise UnsupportedForm("a condition on a variable of several types")
         else:
             self.attach(variable, type_name)
 
@@ -161,7 +116,7 @@ class LoweringState:
     def attach_rows(self) -> None:
         """Add the columns that are still missing: positions of rows, and properties that are read later."""
         for variable, type_name in self.bound.items():
-            if type_name != VALUE_TYPE and not is_union(type_name):
+            if type_name != VALUE_TYPE:
                 self.attach(variable, type_name)
 
     def join_inner(self, other: Relation, other_rows: float, equal: tuple[tuple[str, str], ...]) -> Relation:
@@ -201,8 +156,6 @@ class LoweringState:
         return tuple(self._name_shared(variable, type_name) for variable, type_name in shared)
 
     def _name_shared(self, variable: str, type_name: str) -> str:
-        if is_union(type_name):
-            raise UnsupportedForm("a block that reads a variable of several types")
         if type_name != VALUE_TYPE:
             return name_id(variable)
         check_value(variable, self.values)

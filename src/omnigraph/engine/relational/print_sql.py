@@ -13,6 +13,7 @@ from omnigraph.engine.relational.tree import (
     ColumnTerm,
     CombinedFold,
     ComputedRows,
+    ConvertedTerm,
     CountSum,
     DefaultTerm,
     DigitList,
@@ -27,6 +28,7 @@ from omnigraph.engine.relational.tree import (
     ListOfValues,
     Measure,
     NumberTerm,
+    OffsetTerm,
     OrderRows,
     PartialFold,
     ProductTerm,
@@ -37,6 +39,7 @@ from omnigraph.engine.relational.tree import (
     Select,
     SingleRow,
     Term,
+    TypedIdTerm,
     UnionAll,
     UnnestRows,
     get_inputs,
@@ -222,6 +225,7 @@ class _Printer:
                 low=reach.low,
                 high=reach.high,
                 through=None if reach.through is None else self.print_input(reach.through),
+                is_undirected=reach.is_undirected,
             )
         )
 
@@ -235,6 +239,14 @@ class _Printer:
                 return " * ".join(f"coalesce({self.dialect.quote(name)}, 1)" for name in term.factors)
             case DefaultTerm():
                 return f"coalesce({self.dialect.quote(term.name)}, {self.dialect.print_expression(term.default)})"
+            case TypedIdTerm():
+                # No name of a type has such a character, and it is smaller than all that one may have.
+                return f"'{term.type}!' || {self.dialect.quote(term.column)}"
+            case OffsetTerm():
+                return f"{self.dialect.quote(term.column)} + {term.offset}"
+            case ConvertedTerm():
+                value = "null" if term.column is None else self.dialect.quote(term.column)
+                return f"cast({value} as {self.dialect.print_type(term.type)})"
             case FloatTerm():
                 return self.dialect.print_float_part(term)
             case ExprTerm(is_key=True):

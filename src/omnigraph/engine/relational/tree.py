@@ -10,10 +10,14 @@ from enum import Enum
 from typing import TypeAlias
 
 from omnigraph.query.expr import Aggregate as AggregateExpr
-from omnigraph.query.expr import Const, Expr
+from omnigraph.query.expr import Const, Entity, Expr, Identity, MetaColumn, Prop
+from omnigraph.query.union_types import is_union
+from omnigraph.schema.types import ValueType
 
 # The stored column of a scan that is no property: the position of the row in its table.
 ROW_POSITION = "@row"
+# The stored id of a row of several types, as a value; its column `id` tells the rows of all types apart.
+ID_VALUE = "@id value"
 # Digits of floats have 53 bits and up to this many less one; summed over 2^63 rows they fit into 128 bits.
 FLOAT_PLACE_BITS = 9
 # The number of matches that a row stands for. No variable can have this name, because of the `#`.
@@ -38,6 +42,20 @@ def name_row(variable: str) -> str:
 def name_property(variable: str, column: str) -> str:
     """Return the name of the column with a property of a variable."""
     return name_id(variable) if column == "id" else mark_capitals(f"{variable}.{column}")
+
+
+def list_id_columns(entity: Entity) -> tuple[tuple[str, str], ...]:
+    """Return the ids of a whole node or edge: the name in its object, and the stored column."""
+    own = {MetaColumn.ID: ID_VALUE} if is_union(entity.type.name) else {}
+    return tuple((meta.value, own.get(meta, meta.value)) for meta in entity.ids)
+
+
+def name_read(expr: Prop | Identity) -> str:
+    """Return the name of the column that a property or an id of a variable is read from."""
+    if isinstance(expr, Identity):
+        return name_property(expr.variable, expr.part.value)
+    # Only a row of several types has its id as a property.
+    return name_property(expr.variable, ID_VALUE if expr.name == "id" else expr.name)
 
 
 def name_value(variable: str) -> str:
@@ -91,6 +109,30 @@ class DefaultTerm:
     default: Const
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedIdTerm:
+    """The id of a row of one type as a row of several: the name of the type before it. Null stays null."""
+
+    type: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetTerm:
+    """An integer column plus a constant."""
+
+    column: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedTerm:
+    """A column as a value of a wider type; None is null."""
+
+    column: str | None
+    type: ValueType
+
+
 @dataclass(frozen=True, slots=True)
 class FloatTerm:
     """A part of a float, which is `digit * 2^(FLOAT_PLACE_BITS * place)` with integers; null where `where` is not true.
@@ -103,7 +145,9 @@ class FloatTerm:
     is_place: bool
 
 
-Term: TypeAlias = ColumnTerm | NumberTerm | ProductTerm | ExprTerm | DefaultTerm | FloatTerm
+# Terms of the rows of several types.
+RowTerm: TypeAlias = TypedIdTerm | OffsetTerm | ConvertedTerm
+Term: TypeAlias = ColumnTerm | NumberTerm | ProductTerm | ExprTerm | DefaultTerm | FloatTerm | RowTerm
 
 
 # --- relations -----------------------------------------------------------------------------------------
@@ -376,7 +420,8 @@ class UnnestRows:
 class Reach:
     """The pairs of ids that are connected by a shortest walk of `low` to `high` edges; without `high`, of any length.
 
-    The distance of an id to itself is the length of the shortest cycle through it, and 0 if `low` is 0.
+    The distance of an id to itself is the length of the shortest cycle through it, and 0 if `low` is 0. With
+    `is_undirected`, edges go both ways, and a step back is no cycle: one has a single id, or at least three.
     """
 
     sources: "Relation"
@@ -392,6 +437,7 @@ class Reach:
     high: int | None
     through: "Relation | None" = None
     """The ids, in a column named `near`, that may lie between the two ends; None for all."""
+    is_undirected: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from omnigraph.engine.relational.tree import (
     SortTerm,
     UnnestRows,
     name_id,
-    name_property,
+    name_read,
     name_value,
 )
 from omnigraph.query.expr import (
@@ -40,7 +40,7 @@ from omnigraph.query.expr_tree import build_conjunction
 from omnigraph.query.format_expr import format_expr
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import Catalog
-from omnigraph.schema.types import Scalar
+from omnigraph.schema.types import Scalar, ValueType
 from omnigraph.spark.query.aggregates import AggregatePrinter, is_float, print_wide_sum, print_zero
 from omnigraph.spark.query.searches import SearchColumns, find_search_columns, is_search_column
 from omnigraph.spark.read.table_scan import TableScan
@@ -49,10 +49,8 @@ from omnigraph.spark.read.table_scan import TableScan
 def find_variable_column(expr: Expr) -> str | None:
     """Return the column of a relation that has the value of a property, an id, or a variable."""
     match expr:
-        case Prop():
-            return SPARK.quote_name(name_property(expr.variable, expr.name))
-        case Identity():
-            return SPARK.quote_name(name_property(expr.variable, expr.part.value))
+        case Prop() | Identity():
+            return SPARK.quote_name(name_read(expr))
         case ValueRef():
             return SPARK.quote_name(name_value(expr.variable))
         case Entity():
@@ -160,6 +158,10 @@ class SparkDialect:
             UnsupportedForm: It has no exact counterpart.
         """
         return self.printer.print_condition(expr, find_variable_column)
+
+    def print_type(self, type_: ValueType) -> str:
+        """Return the name of a type."""
+        return SPARK.print_type(type_)
 
     def print_key(self, expr: Expr) -> str:
         """Return the text of a value to group or sort by: both zeros are equal.

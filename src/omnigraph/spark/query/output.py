@@ -12,7 +12,14 @@ from omnigraph.engine.output.result_pipeline import resolve_row_range
 from omnigraph.engine.relational.dialect import UnsupportedForm
 from omnigraph.engine.relational.lower_state import ValueColumn
 from omnigraph.engine.relational.sql_syntax import SPARK
-from omnigraph.engine.relational.tree import MULTIPLICITY, name_id, name_overflow, name_property, name_value
+from omnigraph.engine.relational.tree import (
+    MULTIPLICITY,
+    list_id_columns,
+    name_id,
+    name_overflow,
+    name_property,
+    name_value,
+)
 from omnigraph.query.expr import (
     Aggregate,
     ArrayOf,
@@ -30,6 +37,7 @@ from omnigraph.query.expr import (
     RecordExpr,
     RecordOf,
     ShapedType,
+    United,
     ValueRef,
     WalkOf,
     Window,
@@ -257,7 +265,7 @@ class OutputPrinter:
         """Return the text of an output column: objects for whole nodes, edges and records."""
         match value:
             case Entity():
-                ids = [(meta.value, name_property(value.variable, meta.value)) for meta in value.ids]
+                ids = [(name, name_property(value.variable, column)) for name, column in list_id_columns(value)]
                 fields = [(p.name, name_property(p.variable, p.name)) for p in value.fields]
                 parts = ", ".join(f"{SPARK.quote_text(name)}, {_quote(column)}" for name, column in (*ids, *fields))
                 return f"CASE WHEN {_quote(name_id(value.variable))} IS NOT NULL THEN named_struct({parts}) END"
@@ -277,9 +285,13 @@ class OutputPrinter:
         if isinstance(type_, NodeRef | EdgeRef):
             if isinstance(value, Const | Missing):
                 return "CAST(NULL AS STRING)"
-            if not isinstance(value, Entity) or is_union(type_.name):
+            value = value.operand if isinstance(value, United) else value
+            if not isinstance(value, Entity):
                 raise UnsupportedForm(f"a stage with a column of the type {type_}")
-            return _quote(name_id(value.variable))
+            key = _quote(name_id(value.variable))
+            is_wider = is_union(type_.name) and not is_union(value.type.name)
+            # As `TypedIdTerm` prints them.
+            return f"'{value.type.name}!' || {key}" if is_wider else key
         text = self._print_column(value)
         if not isinstance(type_, Scalar | EnumOf):
             if value.type != type_:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-# The columns of the pairs that are found.
-_SOURCE, _TARGET, _DISTANCE = "source", "target", "distance"
+# The columns of the pairs that are found. The branch is the neighbour of the source that a target was reached through.
+_SOURCE, _TARGET, _DISTANCE, _BRANCH = "source", "target", "distance", "branch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,8 @@ class ReachCall:
     low: int
     high: int | None
     through: DataFrame | None = None
+    is_undirected: bool = False
+    """Whether a step back is no cycle."""
 
 
 def search_reach(call: ReachCall) -> DataFrame:
@@ -30,18 +32,57 @@ def search_reach(call: ReachCall) -> DataFrame:
     if through is not None:
         through = through.checkpoint()
     start = call.sources.toDF(_SOURCE).where(f.col(_SOURCE).isNotNull()).distinct()
-    frontier = start.select(_SOURCE, f.col(_SOURCE).alias(_TARGET)).checkpoint()
-    pairs = frontier.select(_SOURCE, _TARGET, f.lit(0).alias(_DISTANCE))
+    frontier = start.select(_SOURCE, f.col(_SOURCE).alias(_TARGET), f.lit("").alias(_BRANCH)).checkpoint()
+    pairs = frontier.withColumn(_DISTANCE, f.lit(0))
     if call.low > 0:
         # A node is at distance 0 of itself only where that counts; else it is reached by a cycle.
         pairs = pairs.limit(0)
+    finds_cycles = call.is_undirected and call.low > 0
     distance = 0
     while (call.high is None or distance < call.high) and not frontier.isEmpty():
         distance += 1
-        if through is not None and distance > 1:
-            frontier = frontier.join(through, frontier[_TARGET] == through["near"], "left_semi")
-        reached = frontier.join(edges, frontier[_TARGET] == edges["near"]).select(_SOURCE, f.col("far").alias(_TARGET))
+        if distance > 1:
+            frontier = _keep_passing(frontier, through)
+        # One branch of each target is enough to find a shortest cycle, whichever it is.
+        branch = f.col("far") if finds_cycles and distance == 1 else f.col(_BRANCH)
+        reached = frontier.join(edges, _is_next(frontier)).select(
+            _SOURCE, f.col("far").alias(_TARGET), branch.alias(_BRANCH)
+        )
+        if finds_cycles:
+            reached = reached.where(f.col(_SOURCE) != f.col(_TARGET))
+        reached = reached.groupBy(_SOURCE, _TARGET).agg(f.min(_BRANCH).alias(_BRANCH))
         # Without the checkpoint the plan would grow with each distance, and a lost executor would start it all again.
-        frontier = reached.distinct().join(pairs, [_SOURCE, _TARGET], "left_anti").checkpoint()
+        frontier = reached.join(pairs, [_SOURCE, _TARGET], "left_anti").checkpoint()
         pairs = pairs.unionByName(frontier.withColumn(_DISTANCE, f.lit(distance)))
-    return pairs.where(f.col(_DISTANCE) >= call.low).select(_SOURCE, _TARGET)
+    found = pairs.where(f.col(_DISTANCE) >= call.low).select(_SOURCE, _TARGET)
+    if not finds_cycles:
+        return found
+    return found.unionByName(_find_cycles(call, start, edges, _keep_passing(pairs, through)))
+
+
+def _keep_passing(pairs: DataFrame, through: DataFrame | None) -> DataFrame:
+    return pairs if through is None else pairs.join(through, _is_next(pairs), "left_semi")
+
+
+def _is_next(pairs: DataFrame) -> Column:
+    return pairs[_TARGET] == f.col("near")
+
+
+def _find_cycles(call: ReachCall, start: DataFrame, edges: DataFrame, pairs: DataFrame) -> DataFrame:
+    """Return the ids that a cycle leads back to, whose shortest one is within the bounds.
+
+    It closes where two branches meet, or is an edge from an id to itself.
+    """
+    other = pairs.toDF(*(f"other_{name}" for name in pairs.columns))
+    met = pairs.join(edges, _is_next(pairs)).join(
+        other, (f.col(f"other_{_SOURCE}") == f.col(_SOURCE)) & (f.col(f"other_{_TARGET}") == f.col("far"))
+    )
+    length = f.col(_DISTANCE) + f.col(f"other_{_DISTANCE}") + 1
+    closed = met.where(f.col(_BRANCH) != f.col(f"other_{_BRANCH}")).select(_SOURCE, length.alias(_DISTANCE))
+    loops = start.join(edges, (f.col(_SOURCE) == f.col("near")) & (f.col(_SOURCE) == f.col("far")))
+    lengths = closed.unionByName(loops.select(_SOURCE, f.lit(1).alias(_DISTANCE)))
+    shortest = lengths.groupBy(_SOURCE).agg(f.min(_DISTANCE).alias(_DISTANCE))
+    is_within = f.col(_DISTANCE) >= call.low
+    if call.high is not None:
+        is_within &= f.col(_DISTANCE) <= call.high
+    return shortest.where(is_within).select(_SOURCE, f.col(_SOURCE).alias(_TARGET))

@@ -151,6 +151,7 @@ def _search(spark: SparkSession, search: SearchView) -> DataFrame:
             low=reach.low,
             high=reach.high,
             through=None if search.through is None else spark.sql(search.through),
+            is_undirected=reach.is_undirected,
         )
     )
     return pairs.toDF(reach.source, reach.target)

@@ -11,6 +11,8 @@ from omnigraph.engine.relational.tree import ComputedRows
 from omnigraph.engine.view import View
 from omnigraph.query.expr import Expr
 from omnigraph.query.logical_plan import Count
+from omnigraph.query.union_types import list_members
+from omnigraph.schema.catalog import AnyType
 from omnigraph.spark.query.dialect import find_variable_column
 
 
@@ -24,8 +26,17 @@ class SparkHost:
 
     def count_rows(self, type_name: str) -> int:
         """Return the number of rows of a type."""
-        fragments = self.view.get_table(self.view.get_type(type_name)).list_fragments()
-        return sum(fragment.rows - fragment.deleted for fragment in fragments)
+        types = [self.view.get_type(member) for member in list_members(type_name)]
+        tables = [self.view.get_table(type_).list_fragments() for type_ in types]
+        return sum(fragment.rows - fragment.deleted for fragments in tables for fragment in fragments)
+
+    def find_type(self, name: str) -> AnyType:
+        """Return the catalog's entry of a type."""
+        return self.view.get_type(name)
+
+    def get_base(self, union: str, member: str) -> int:
+        """Report that rows have no positions here."""
+        raise AssertionError(f"the rows of {member} in {union} have no positions")
 
     def check_expr(self, expr: Expr) -> None:
         """Check that an expression over several variables can be evaluated exactly.

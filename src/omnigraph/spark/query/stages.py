@@ -11,12 +11,11 @@ from omnigraph.engine.relational.dialect import UnsupportedForm
 from omnigraph.engine.relational.lower import lower_steps
 from omnigraph.engine.relational.lower_state import ValueColumn
 from omnigraph.engine.relational.sql_syntax import SPARK
-from omnigraph.engine.relational.tree import Relation, SingleRow
+from omnigraph.engine.relational.tree import Relation, SingleRow, list_id_columns, name_property
 from omnigraph.engine.view import View
-from omnigraph.query.expr import Entity, Expr, Identity
+from omnigraph.query.expr import Entity, Expr
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.logical_plan import ReadQuery, UnionSource, list_sources
-from omnigraph.query.union_types import is_union
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, VectorOf
 from omnigraph.spark.query.dialect import find_variable_column
 from omnigraph.spark.query.output import OutputPrinter, counts_rows, list_reads, name_input
@@ -52,8 +51,6 @@ class StagePrinter:
         if plan.steps and isinstance(plan.steps[0], Nothing):
             return self._print_nothing(query, reads)
         bound = {each.variable: get_type_name(each.type) for each in query.inputs}
-        if any(is_union(name) for name in bound.values()):
-            raise UnsupportedForm("a stage that hands on nodes or edges of several types")
         # The rows of a stage have no -0.0, but inside of lists and records.
         values = {
             each.variable: ValueColumn(each.type, has_one_zero=isinstance(each.type, Scalar))
@@ -115,8 +112,8 @@ class StagePrinter:
                 continue
             if isinstance(part, Entity):
                 columns[column] = SPARK.print_type(Scalar.STRING)
-                metas = [Identity(variable=part.variable, part=meta, origin=part.origin) for meta in part.ids]
-                columns.update({find_variable_column(meta) or "": "STRING" for meta in metas})
+                stored = [name_property(part.variable, each) for _, each in list_id_columns(part)]
+                columns.update({_quote(each): "STRING" for each in stored})
             elif not isinstance(part.type, Scalar | EnumOf | ListOf | VectorOf):
                 raise UnsupportedForm("a pattern without matches that has lists of records")
             else:
