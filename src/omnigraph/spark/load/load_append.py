@@ -170,6 +170,10 @@ class SparkRecords:
         deleted = rows.table.count() - known if rows.replaces_all else 0
         return TypeCounts(read=read, inserted=read - known, updated=known, deleted=deleted)
 
+    def count_generated_ids(self, rows: TypeBatch) -> int:
+        """Return the number of ids that tasks have generated for a type."""
+        return self.staged.count_generated_ids(rows.type.name)
+
     # --- writing ---------------------------------------------------------------------------------------
 
     def build_writes(self, batch: LoadBatch) -> Sequence[TableWrite]:
