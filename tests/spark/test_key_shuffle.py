@@ -36,6 +36,7 @@ def spec_of(graph: og.Graph) -> LoadSpec:
         units=(),
         splits=(),
         keeps_left_out=False,
+        keeps_rejected=False,
         seed=7,
         first_id=0,
         faults=NoFaults(),

@@ -11,7 +11,7 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.bulk.load_errors import InputNames
 from omnigraph.engine.bulk.rejected_records import UnreadableRecords
 from omnigraph.engine.bulk.temp_directory import TempDirectory
-from omnigraph.engine.decoding.record_error import ColumnError, RecordError
+from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.faults import ArmedFaults, Faults, NoFaults
 from omnigraph.ids import draw_bits
@@ -31,8 +31,9 @@ from omnigraph.spark.load.input_splits import (
     spool_inputs,
 )
 from omnigraph.spark.load.load_spec import JOB_BITS, MAX_FRAMES, SPLITS_PER_SOURCE, FrameSource, LoadSpec, check_parts
-from omnigraph.spark.load.load_task import SplitResult, decode_rejected
+from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.load.recheck import FetchedRows
+from omnigraph.spark.load.reject_log import take_rejects
 from omnigraph.spark.load.row_chunks import read_chunk
 from omnigraph.spark.load.task_phases import Phases
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
@@ -144,6 +145,7 @@ class SparkInput:
             units=tuple(self._units),
             splits=tuple(splits),
             keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
+            keeps_rejected=call.on_error is not None,
             seed=draw_bits(64),
             # A ULID: the time, random bits of the job, and zeros where tasks put the split and the row.
             first_id=(now << JOB_BITS | draw_bits(JOB_BITS)) << (80 - JOB_BITS),
@@ -169,21 +171,13 @@ class SparkInput:
         rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
         unreadable: set[str] = set()
         for number in sorted(by_split):
-            if by_split[number].rejected is not None:
-                self._take_rejects(by_split[number], rejects)
+            split = by_split[number].rejects
+            if split.count:
+                take_rejects(split, self.find_name(number), self._before[number], rejects, self._read_scratch)
                 type_ = self.sources[self.files[number]].type if number < SPLITS_PER_SOURCE else None
                 unreadable |= set() if type_ is None else {type_.name}
         rejects.close()
         return unreadable | rejects.types.keys()
-
-    def _take_rejects(self, result: SplitResult, rejects: UnreadableRecords) -> None:
-        assert result.rejected is not None  # noqa: S101 - checked by the only caller
-        name, before = self.find_name(result.split), self._before[result.split]
-        for record in decode_rejected(self._read_scratch(result.rejected)):
-            line = record.line + before
-            error = RecordError(name, line, record.type, record.property, record.value, record.reason, record.unit)
-            error.with_more(record.more)
-            rejects.add(error, record.text, record.rule)
 
     def iter_fetched(self, results: Sequence[SplitResult]) -> Iterator[tuple[str, FetchedRows]]:
         """Yield the rows that tasks have handed over, with the name of their type, in the order of the input."""

@@ -83,6 +83,8 @@ class LoadSpec:
     units: tuple[str, ...]
     splits: tuple[Split, ...]
     keeps_left_out: bool
+    keeps_rejected: bool
+    """Whether rejected records are stored with their texts, for the quarantine."""
     seed: int
     first_id: int
     """The ULID, as a number, from which the ids of rows without a key are counted."""

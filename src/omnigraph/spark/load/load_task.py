@@ -4,7 +4,6 @@ Every read of a split gives the same rows, in the same order, with the same ids,
 by its split, its type and its ordinal among the split's rows of that type.
 """
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -15,7 +14,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from omnigraph.engine.bulk.load_checks import reject_broken_rows
-from omnigraph.engine.decoding.record_error import FurtherProblem, RecordError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
@@ -25,6 +23,7 @@ from omnigraph.spark.load.fragment_writers import FragmentWriters
 from omnigraph.spark.load.input_splits import read_split
 from omnigraph.spark.load.key_hashes import RowSelector, WantedKeys, find_roles, hash_keys
 from omnigraph.spark.load.load_spec import FrameSource, LoadSpec, Worker, check_parts
+from omnigraph.spark.load.reject_log import RejectLog, SplitRejects
 from omnigraph.spark.load.row_chunks import RollingChunkWriter, RowChunk, take_rows
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody
@@ -35,20 +34,6 @@ _PAYLOAD = pa.schema([pa.field("payload", pa.binary())])
 
 LeftOut: TypeAlias = Mapping[int, Mapping[str, bytes]]
 """By split and type, the ordinals of rows that are not written, packed as 64-bit integers."""
-
-
-class RejectedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was rejected while it was read; its line counts from the start of the split."""
-
-    line: int
-    type: str | None
-    property: str | None
-    value: str | None
-    reason: str
-    unit: str
-    rule: str
-    text: bytes
-    more: tuple[FurtherProblem, ...] = ()
 
 
 class TypeResult(msgspec.Struct, kw_only=True):
@@ -70,17 +55,13 @@ class SplitResult(msgspec.Struct, kw_only=True):
     split: int
     lines: int = 0
     types: dict[str, TypeResult] = msgspec.field(default_factory=dict)
-    rejects: int = 0
-    rejected: str | None = None
-    """The key of the rejected records."""
+    rejects: SplitRejects = msgspec.field(default_factory=SplitRejects)
     export: str | None = None
     """The metadata at the start of an input."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_result = msgspec.msgpack.Decoder(SplitResult).decode
-_encode_rejected = msgspec.json.Encoder().encode
-decode_rejected = msgspec.json.Decoder(RejectedRecord).decode_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +138,11 @@ def build_frame_task(spec: LoadSpec, phase: int, source: FrameSource, work: Work
 
 
 class _AcceptedRows:
-    """The good rows of a split, a window at a time; bad records are collected in `rejected`."""
+    """The good rows of a split, a window at a time; bad records are added to `rejects`."""
 
     def __init__(self, name: str, unit: str) -> None:
         self._name, self._unit = name, unit
-        self.rejects = 0
-        # RejectedRecords, as lines of JSON.
-        self.rejected = io.BytesIO()
+        self.rejects = RejectLog()
         self.export: str | None = None
         self._windows: Iterator[TypedRows] = iter(())
         self._count_lines: Callable[[], int] = lambda: 0
@@ -180,7 +159,7 @@ class _AcceptedRows:
 
     def __iter__(self) -> Iterator[TypedRows]:
         for window in self._windows:
-            accepted = reject_broken_rows(window, self._name, self._unit, self.reject)
+            accepted = reject_broken_rows(window, self._name, self._unit, self.rejects.add)
             if accepted.rows.num_rows:
                 yield accepted
 
@@ -188,29 +167,13 @@ class _AcceptedRows:
         """Store the metadata at the start of an input."""
         self.export = export
 
-    def reject(self, error: RecordError, text: bytes, rule: str = "record") -> None:
-        """Add a bad record to `rejected`."""
-        record = RejectedRecord(
-            line=error.line,
-            type=error.type,
-            property=error.property,
-            value=error.value,
-            reason=error.reason,
-            unit=error.unit,
-            rule=rule,
-            text=text,
-            more=error.list_more(),
-        )
-        self.rejects += 1
-        self.rejected.write(_encode_rejected(record) + b"\n")
-
 
 def _open_split(worker: Worker, number: int) -> _AcceptedRows:
     spec = worker.spec
     split = spec.splits[number]
     source = spec.inputs[split.input]
     rows = _AcceptedRows(source.name, spec.units[split.input])
-    windows = read_split(source, split, worker.create_ids(number), reject=rows.reject, describe=rows.describe)
+    windows = read_split(source, split, worker.create_ids(number), reject=rows.rejects.add, describe=rows.describe)
     return rows.read_from(iter(windows), lambda: windows.lines)
 
 
@@ -235,7 +198,9 @@ def _open_frame(worker: Worker, source: FrameSource, batches: Iterator[pa.Record
         data=pa.RecordBatchReader.from_batches(first.schema, counter),
         label=name,
     )
-    return split, rows.read_from(read_typed(table, worker.create_ids(split), reject=rows.reject), lambda: counter.rows)
+    return split, rows.read_from(
+        read_typed(table, worker.create_ids(split), reject=rows.rejects.add), lambda: counter.rows
+    )
 
 
 class _BatchCounter:
@@ -258,6 +223,7 @@ class _BatchCounter:
 
 def _stage_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: StageWork) -> SplitResult:
     journal = worker.begin_journal(phase, split)
+    _begin_rejects(worker, rows, journal, is_first=work.only is None)
     _select_faults(worker).reach("task.begun")
     result = SplitResult(split=split)
     without = {name: np.frombuffer(packed, np.int64) for name, packed in work.left_out.get(split, {}).items()}
@@ -278,11 +244,12 @@ def _stage_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, wo
         writers.abort()
         raise
     _select_faults(worker).reach("task.staged")
-    return _finalize(journal, result, rows)
+    return _finalize(result, rows)
 
 
 def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: HandOverWork) -> SplitResult:
     scratch = worker.open_scratch(phase, split)
+    _begin_rejects(worker, rows, scratch, is_first=work.wanted is None)
     _select_faults(worker).reach("task.begun")
     result = SplitResult(split=split)
     writer = RollingChunkWriter(scratch.keep, worker.spec.seed if work.with_ids else None)
@@ -299,7 +266,7 @@ def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows
     for name, chunks in writer.finish().items():
         result.types[name].chunks = chunks
     _select_faults(worker).reach("task.staged")
-    return _finalize(scratch, result, rows)
+    return _finalize(result, rows)
 
 
 def _count_rows(worker: Worker, result: SplitResult, window: TypedRows, *, is_repeatable: bool = True) -> Positions:
@@ -320,12 +287,17 @@ def _count_rows(worker: Worker, result: SplitResult, window: TypedRows, *, is_re
     return ordinals
 
 
-def _finalize(scratch: ScratchWriter, result: SplitResult, rows: _AcceptedRows) -> SplitResult:
+def _begin_rejects(worker: Worker, rows: _AcceptedRows, scratch: ScratchWriter, *, is_first: bool) -> None:
+    """Log rejected records when a split is read for the first time; store them if they are quarantined."""
+    if not is_first:
+        rows.rejects.switch_off()
+    elif worker.spec.keeps_rejected:
+        rows.rejects.keep_by(scratch.keep)
+
+
+def _finalize(result: SplitResult, rows: _AcceptedRows) -> SplitResult:
     result.lines = rows.lines
-    result.rejects = rows.rejects
-    result.export = rows.export
-    if rows.rejects:
-        result.rejected = scratch.keep("rejected", rows.rejected.getvalue())
+    result.rejects = rows.rejects.finish()
     return result
 
 
