@@ -113,6 +113,15 @@ encode_hashes = msgspec.msgpack.Encoder().encode
 decode_hashes = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 
 
+def list_counted_roles(type_: AnyType) -> list[str]:
+    """Return the roles whose keys are counted: ids, unique values and, where edges are limited, sources.
+
+    Of the other ends it only matters whether they exist, so each is shuffled once, however many edges a hub has.
+    """
+    is_bounded = isinstance(type_, EdgeType) and type_.cardinality.is_bounded
+    return [role for role in find_roles(type_) if role != DST and (role != SRC or is_bounded)]
+
+
 def find_replaced_roles(type_: AnyType) -> dict[str, tuple[str, ...]]:
     """Return the roles, with their columns, in which a replaced row frees its key.
 
@@ -137,16 +146,18 @@ def iter_key_batches(
     for number in numbers:
         source = sources[number]
         if source.replaced_hashes is not None:
-            yield from _read_hashes(worker, f"{REPLACED}/{source.type}", source.replaced_hashes, buckets)
+            yield from _read_hashes(worker, source.type, REPLACED, source.replaced_hashes, buckets)
         elif source.row_hashes is not None:
-            yield from _read_hashes(worker, f"{NEW}/{source.type}", source.row_hashes, buckets)
+            yield from _read_hashes(worker, source.type, NEW, source.row_hashes, buckets)
         else:
             yield from _hash_source(worker, source, buckets)
 
 
-def _read_hashes(worker: Worker, prefix: str, key: str, buckets: int) -> Iterator[pa.RecordBatch]:
+def _read_hashes(worker: Worker, name: str, side: str, key: str, buckets: int) -> Iterator[pa.RecordBatch]:
+    counted = list_counted_roles(worker.get_type(name))
     for role, packed in decode_hashes(worker.store.objects.get(key).data).items():
-        yield _pack_keys(f"{prefix}/{role}", np.frombuffer(packed, np.uint64), buckets)
+        hashes = np.frombuffer(packed, np.uint64)
+        yield _pack_keys(f"{side}/{name}/{role}", hashes, buckets, is_counted=role in counted)
 
 
 def _hash_source(worker: Worker, source: KeySource, buckets: int) -> Iterator[pa.RecordBatch]:
@@ -162,16 +173,17 @@ def _hash_source(worker: Worker, source: KeySource, buckets: int) -> Iterator[pa
             hashes[role].append(hash_keys(rows, columns[role], worker.spec.seed)[0])
         buffered_rows += rows.num_rows
         if buffered_rows >= _MAX_BUFFERED_ROWS:
-            yield from _pack_all(prefix, hashes, buckets)
+            yield from _pack_all(type_, prefix, hashes, buckets)
             buffered_rows = 0
-    yield from _pack_all(prefix, hashes, buckets)
+    yield from _pack_all(type_, prefix, hashes, buckets)
 
 
-def _pack_all(prefix: str, hashes: dict[str, list[Hashes]], buckets: int) -> Iterator[pa.RecordBatch]:
+def _pack_all(type_: AnyType, prefix: str, hashes: dict[str, list[Hashes]], buckets: int) -> Iterator[pa.RecordBatch]:
     """Pack the hashes of each role, and clear them."""
+    counted = list_counted_roles(type_)
     for role, parts in hashes.items():
         if any(map(len, parts)):
-            yield _pack_keys(f"{prefix}/{role}", np.concatenate(parts), buckets)
+            yield _pack_keys(f"{prefix}/{role}", np.concatenate(parts), buckets, is_counted=role in counted)
         parts.clear()
 
 
@@ -182,7 +194,8 @@ def _read_batches(worker: Worker, source: KeySource, type_: AnyType, names: Sequ
     return table.iter_batches(names, fragments=source.committed)
 
 
-def _pack_keys(role: str, hashes: Hashes, buckets: int) -> pa.RecordBatch:
+def _pack_keys(role: str, hashes: Hashes, buckets: int, *, is_counted: bool) -> pa.RecordBatch:
+    hashes = hashes if is_counted else np.unique(hashes)
     return pack_by_bucket(role, hashes, hashes, buckets)
 
 
