@@ -185,7 +185,7 @@ class Quarantine:
                 for source, target in zip(unreadable.list_files(), (rejected, reasons), strict=False):
                     _copy(source, target)
                 last = (-1, -1)
-                for file, text, problem in _iter_rejected(rejections, inputs):
+                for file, text, problem in iter_rejected(rejections, inputs):
                     text_bytes = rejected.write(text)
                     reason_bytes = reasons.write(_encode(problem.to_json()) + b"\n")
                     position = file, problem.line or 0
@@ -268,7 +268,7 @@ def encode_rows(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array 
     return texts
 
 
-def _iter_rejected(rejections: Rejections, inputs: InputNames) -> Iterator[tuple[int, bytes, Problem]]:
+def iter_rejected(rejections: Rejections, inputs: InputNames) -> Iterator[tuple[int, bytes, Problem]]:
     """Yield the number of the input file, the text and the problem of each rejected row, chunk by chunk."""
     for spooled, rejections_of_type in rejections.group_by_type():
         for rejection in rejections_of_type:

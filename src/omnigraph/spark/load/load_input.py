@@ -1,6 +1,6 @@
 """The input of a load on Spark: its splits and DataFrame partitions, the spec for tasks, and the results of tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -33,8 +33,9 @@ from omnigraph.spark.load.input_splits import (
 from omnigraph.spark.load.load_spec import JOB_BITS, MAX_FRAMES, SPLITS_PER_SOURCE, FrameSource, LoadSpec, check_parts
 from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.load.recheck import FetchedRows
-from omnigraph.spark.load.reject_log import take_rejects
+from omnigraph.spark.load.reject_log import SplitRejects, take_rejects
 from omnigraph.spark.load.row_chunks import read_chunk
+from omnigraph.spark.load.split_check import SplitVerdict
 from omnigraph.spark.load.task_phases import Phases
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.session.error_translation import surface_errors
@@ -171,13 +172,24 @@ class SparkInput:
         rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
         unreadable: set[str] = set()
         for number in sorted(by_split):
-            split = by_split[number].rejects
-            if split.count:
-                take_rejects(split, self.find_name(number), self._before[number], rejects, self._read_scratch)
+            if by_split[number].rejects.count:
+                self._take_rejects(number, [by_split[number].rejects], rejects)
                 type_ = self.sources[self.files[number]].type if number < SPLITS_PER_SOURCE else None
                 unreadable |= set() if type_ is None else {type_.name}
         rejects.close()
         return unreadable | rejects.types.keys()
+
+    def take_verdicts(
+        self, results: Mapping[int, SplitResult], verdicts: Mapping[int, SplitVerdict], rejects: UnreadableRecords
+    ) -> None:
+        """Add to `rejects` all records that were rejected while they were read, or checked by themselves."""
+        rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
+        for number in sorted(results):
+            self._take_rejects(number, [results[number].rejects, verdicts[number].rejects], rejects)
+        rejects.close()
+
+    def _take_rejects(self, split: int, parts: Sequence[SplitRejects], rejects: UnreadableRecords) -> None:
+        take_rejects(parts, self.find_name(split), self._before[split], rejects, self._read_scratch)
 
     def iter_fetched(self, results: Sequence[SplitResult]) -> Iterator[tuple[str, FetchedRows]]:
         """Yield the rows that tasks have handed over, with the name of their type, in the order of the input."""

@@ -110,6 +110,10 @@ class Worker:
             raise KeyError(name)
         return type_
 
+    def read_object(self, key: str) -> bytes:
+        """Return the data of an object that another task has kept."""
+        return self.store.objects.get(key).data
+
     def open_table(self, table_key: str) -> LanceTable:
         """Return a table at the version that the load has pinned."""
         path, version = self.spec.pins[table_key]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from omnigraph.spark.load.load_task import SplitResult
+from omnigraph.spark.load.load_task import LeftOutRows, SplitResult
 from omnigraph.spark.spark_errors import SparkInputError
 from omnigraph.storage.fragment_writer import count_fragment_rows
 from omnigraph.storage.lance_table import LanceTable
@@ -17,8 +17,8 @@ class StagedLoad:
     """The results of all splits, and the rows that are not in their fragments."""
 
     results: dict[int, SplitResult] = field(default_factory=dict)
-    left_out: dict[tuple[int, str], bytes] = field(default_factory=dict)
-    """By split and type, the packed ordinals of rows that are not in the fragments."""
+    left_out: dict[tuple[int, str], LeftOutRows] = field(default_factory=dict)
+    """By split and type, the rows that are not in the fragments."""
 
     def count_rows(self, name: str) -> int:
         """Return the number of good rows of a type that were read, whether staged or left out."""
@@ -61,16 +61,18 @@ class StagedLoad:
         if summaries:
             raise SparkInputError.input_changed("a DataFrame")
 
-    def replace(self, again: Iterable[SplitResult], left_out: Mapping[tuple[int, str], bytes]) -> dict[str, list[str]]:
+    def replace(
+        self, again: Iterable[SplitResult], left_out: Mapping[tuple[int, str], LeftOutRows]
+    ) -> dict[str, list[str]]:
         """Replace the fragments of the splits and types in `left_out`, and return the previous ones by type."""
         previous: dict[str, list[str]] = {}
         by_split = {result.split: result for result in again}
-        for (split, name), ordinals in left_out.items():
+        for (split, name), rows in left_out.items():
             type_result = self.results[split].types[name]
             previous.setdefault(name, []).extend(type_result.fragments)
             type_result.fragments = by_split[split].types[name].fragments
-            if ordinals:
-                self.left_out[split, name] = ordinals
+            if rows != LeftOutRows():
+                self.left_out[split, name] = rows
             else:
                 self.left_out.pop((split, name), None)
         return previous

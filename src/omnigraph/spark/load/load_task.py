@@ -6,7 +6,7 @@ by its split, its type and its ordinal among the split's rows of that type.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -14,6 +14,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from omnigraph.engine.bulk.load_checks import reject_broken_rows
+from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.engine.bulk.row_spool import Spool
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
@@ -21,19 +23,36 @@ from omnigraph.schema.arrow import ID
 from omnigraph.spark.load.driver_buffer import ScratchWriter
 from omnigraph.spark.load.fragment_writers import FragmentWriters
 from omnigraph.spark.load.input_splits import read_split
-from omnigraph.spark.load.key_hashes import RowSelector, WantedKeys, find_roles, hash_keys
+from omnigraph.spark.load.key_hashes import RowSelector, WantedKeys, find_roles, hash_ids, hash_keys
 from omnigraph.spark.load.load_spec import FrameSource, LoadSpec, Worker, check_parts
 from omnigraph.spark.load.reject_log import RejectLog, SplitRejects
 from omnigraph.spark.load.row_chunks import RollingChunkWriter, RowChunk, take_rows
+from omnigraph.spark.load.separate_keys import SeparateKeys, list_missing_ends
+from omnigraph.spark.load.split_check import SeparateRules, SplitVerdict, check_split
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody
+from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.columnar_sets import Positions
 
 RESULT_SCHEMA = "payload binary"
 _PAYLOAD = pa.schema([pa.field("payload", pa.binary())])
 
-LeftOut: TypeAlias = Mapping[int, Mapping[str, bytes]]
-"""By split and type, the ordinals of rows that are not written, packed as 64-bit integers."""
+
+class LeftOutRows(NamedTuple):
+    """Rows of one type and split that are not written, by their ordinals as packed 64-bit integers."""
+
+    ordinals: bytes = b""
+    key: str | None = None
+    """The key of an object with more ordinals."""
+
+    def read(self, worker: Worker) -> Positions:
+        """Return all ordinals."""
+        data = self.ordinals + (b"" if self.key is None else worker.read_object(self.key))
+        return np.frombuffer(data, np.int64)
+
+
+LeftOut: TypeAlias = Mapping[int, Mapping[str, LeftOutRows]]
+"""The rows that are not written, by split and type."""
 
 
 class TypeResult(msgspec.Struct, kw_only=True):
@@ -47,6 +66,8 @@ class TypeResult(msgspec.Struct, kw_only=True):
     fragments: list[str] = msgspec.field(default_factory=list)
     chunks: list[RowChunk] = msgspec.field(default_factory=list)
     """The rows that are handed over."""
+    missing: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """By node type, the packed hashes of ids that handed-over edges name and no node has."""
 
 
 class SplitResult(msgspec.Struct, kw_only=True):
@@ -58,6 +79,8 @@ class SplitResult(msgspec.Struct, kw_only=True):
     rejects: SplitRejects = msgspec.field(default_factory=SplitRejects)
     export: str | None = None
     """The metadata at the start of an input."""
+    verdict: SplitVerdict | None = None
+    """The rows that were checked by themselves."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -86,6 +109,8 @@ class HandOverWork:
 
     wanted: WantedKeys | None
     with_ids: bool = False
+    separate: SeparateKeys | None = None
+    """Keys by which the missing ends of handed-over edges are reported."""
 
     def includes(self, split: int) -> bool:
         """Return True: any split may have requested rows."""
@@ -97,7 +122,23 @@ class HandOverWork:
         return _hand_over_split(worker, phase, split, rows, self)
 
 
-Work: TypeAlias = StageWork | HandOverWork
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckWork:
+    """Check the rows of splits whose suspicious keys no other row of the load has."""
+
+    rules: SeparateRules
+
+    def includes(self, split: int) -> bool:
+        """Return True: any split may have such rows."""
+        del split
+        return True
+
+    def run(self, worker: Worker, phase: int, split: int, rows: "_AcceptedRows") -> "SplitResult":
+        """Check the rows of one split."""
+        return _check_split(worker, phase, split, rows, self)
+
+
+Work: TypeAlias = StageWork | HandOverWork | CheckWork
 
 
 def run_splits(
@@ -151,6 +192,11 @@ class _AcceptedRows:
         """Set the source of the rows, and return self; `count_lines` is called after the last window."""
         self._windows, self._count_lines = windows, count_lines
         return self
+
+    @property
+    def inputs(self) -> InputNames:
+        """The name of the split's input, for messages."""
+        return InputNames((self._name,), (self._unit,))
 
     @property
     def lines(self) -> int:
@@ -226,7 +272,7 @@ def _stage_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, wo
     _begin_rejects(worker, rows, journal, is_first=work.only is None)
     _select_faults(worker).reach("task.begun")
     result = SplitResult(split=split)
-    without = {name: np.frombuffer(packed, np.int64) for name, packed in work.left_out.get(split, {}).items()}
+    without = {name: left_out.read(worker) for name, left_out in work.left_out.get(split, {}).items()}
     writers = FragmentWriters(worker, journal)
     try:
         for window in rows:
@@ -254,6 +300,7 @@ def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows
     result = SplitResult(split=split)
     writer = RollingChunkWriter(scratch.keep, worker.spec.seed if work.with_ids else None)
     selector = None if work.wanted is None else RowSelector(work.wanted, worker.spec.seed)
+    ends: dict[str, list[Hashes]] = {}
     for window in rows:
         # Without a selector all rows are handed over, and the split is not read again.
         ordinals = _count_rows(worker, result, window, is_repeatable=selector is not None)
@@ -263,9 +310,41 @@ def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows
                 continue
             window, ordinals = take_rows(window, at), ordinals[at]  # noqa: PLW2901 - less of the same
         writer.add(window, ordinals)
+        if work.separate is not None:
+            for column in list_missing_ends(worker.catalog, window.type.name):
+                key = f"{window.type.name}/{column}"
+                ends.setdefault(key, []).append(hash_ids(window.rows.column(column), worker.spec.seed))
     for name, chunks in writer.finish().items():
         result.types[name].chunks = chunks
+    if work.separate is not None:
+        _report_missing(worker, result, work.separate, ends)
     _select_faults(worker).reach("task.staged")
+    return _finalize(result, rows)
+
+
+def _report_missing(
+    worker: Worker, result: SplitResult, keys: SeparateKeys, ends: Mapping[str, Sequence[Hashes]]
+) -> None:
+    """Add the ends of handed-over edges that no node has."""
+    for key, parts in ends.items():
+        name, _, column = key.partition("/")
+        hashes = np.unique(np.concatenate(parts))
+        missing = hashes[keys.find_among(key, hashes, worker.read_object)].tobytes()
+        node = list_missing_ends(worker.catalog, name)[column]
+        result.types[name].missing[node] = result.types[name].missing.get(node, b"") + missing
+
+
+def _check_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: CheckWork) -> SplitResult:
+    scratch = worker.open_scratch(phase, split)
+    rows.rejects.switch_off()
+    _select_faults(worker).reach("task.begun")
+    result = SplitResult(split=split)
+    with Spool(keeps_left_out=worker.spec.keeps_left_out) as spool:
+        for window in rows:
+            _count_rows(worker, result, window)
+            spool.add(0, window)
+        spool.seal()
+        result.verdict = check_split(worker, work.rules, spool, rows.inputs, scratch)
     return _finalize(result, rows)
 
 

@@ -1,11 +1,13 @@
 """Log the records that a task rejects: counts and first problems for the driver, and all records for the quarantine."""
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from omnigraph.engine.bulk.load_errors import InputNames, Rejections
 from omnigraph.engine.bulk.problem_groups import GroupExamples
-from omnigraph.engine.bulk.rejected_records import UnreadableRecords
+from omnigraph.engine.bulk.rejected_records import UnreadableRecords, iter_rejected
 from omnigraph.engine.decoding.record_error import FurtherProblem, RecordError
 
 # Rejected records are stored in objects of this size, which the driver decodes one at a time.
@@ -66,8 +68,30 @@ class RejectLog:
         if not self._is_on:
             return
         self._records.count_record(error, rule)
+        if self._keep is not None:
+            self._append(self._keep, error, text, rule)
+
+    def add_rejections(self, rejections: Rejections, inputs: InputNames) -> None:
+        """Add the rows that the checks of a batch reject; only those that are stored are looked at one by one."""
+        self._records.count += rejections.records
+        for rejection, type_, first in rejections.iter_first(inputs):
+            key = rejection.rule, type_, rejection.property
+            self._records.groups.add_many(key, len(rejection.rows), iter(first))
         if self._keep is None:
             return
+        for _, text, problem in iter_rejected(rejections, inputs):
+            error = RecordError(
+                problem.file or "",
+                problem.line or 0,
+                problem.type,
+                problem.property,
+                problem.value,
+                problem.message,
+                problem.unit,
+            )
+            self._append(self._keep, error, text, problem.rule)
+
+    def _append(self, keep: Callable[[str, bytes], str], error: RecordError, text: bytes, rule: str) -> None:
         record = RejectedRecord(
             line=error.line,
             type=error.type,
@@ -83,7 +107,7 @@ class RejectLog:
         self._pending.append((error.line, encoded))
         self._pending_bytes += len(encoded)
         if self._pending_bytes >= _OBJECT_BYTES:
-            self._flush(self._keep)
+            self._flush(keep)
 
     def finish(self) -> SplitRejects:
         """Return the counts, the first problems, and the keys of the objects."""
@@ -103,24 +127,29 @@ class RejectLog:
 
 
 def take_rejects(
-    split: SplitRejects, name: str, lines_before: int, rejects: UnreadableRecords, read: Callable[[str], bytes]
+    parts: Sequence[SplitRejects],
+    name: str,
+    lines_before: int,
+    rejects: UnreadableRecords,
+    read: Callable[[str], bytes],
 ) -> None:
-    """Add the rejected records of a split of the input `name`; `read` returns the data of an object."""
-    rejects.count += split.count
-    for type_, count in split.types.items():
-        rejects.types[type_] = rejects.types.get(type_, 0) + count
-    rejects.groups.include_part(split.groups, rejects.numbers.get(name, 0), lines_before)
+    """Add the rejected records of a split of the input `name`; `read` returns the data of an object.
+
+    Each part is in the order of lines, and so are the records that are added.
+    """
+    for part in parts:
+        rejects.count += part.count
+        for type_, count in part.types.items():
+            rejects.types[type_] = rejects.types.get(type_, 0) + count
+        rejects.groups.include_part(part.groups, rejects.numbers.get(name, 0), lines_before)
     if rejects.directory is None:
         return
-    for error, record in _iter_records(split, name, lines_before, read):
-        rejects.spool(error, record.text, record.rule)
+    for record in heapq.merge(*(_iter_records(part, read) for part in parts), key=lambda record: record.line):
+        line = record.line + lines_before
+        error = RecordError(name, line, record.type, record.property, record.value, record.reason, record.unit)
+        rejects.spool(error.with_more(record.more), record.text, record.rule)
 
 
-def _iter_records(
-    split: SplitRejects, name: str, lines_before: int, read: Callable[[str], bytes]
-) -> Iterator[tuple[RecordError, RejectedRecord]]:
-    for key in split.objects:
-        for record in _decode(read(key)):
-            line = record.line + lines_before
-            error = RecordError(name, line, record.type, record.property, record.value, record.reason, record.unit)
-            yield error.with_more(record.more), record
+def _iter_records(part: SplitRejects, read: Callable[[str], bytes]) -> Iterator[RejectedRecord]:
+    for key in part.objects:
+        yield from _decode(read(key))
