@@ -110,6 +110,7 @@ GOOD: dict[str, list[Record]] = {
         edge("Leads", "t0", "p9", "l1"),
         edge("Leads", "t1", "p9", "l0"),
     ],
+    "edges that nothing identifies": [edge("Leads", "t2", "p9"), edge("Leads", "t3", "p9", "l3")],
     "a value is cleared": [person(number, age=None) for number in range(40)],
     "nothing new": SEED[:40],
 }

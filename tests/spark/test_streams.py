@@ -143,6 +143,26 @@ def test_a_large_batch_is_loaded_by_executors(
     assert found(graph) == expected(FILES)
 
 
+@pytest.mark.parametrize(
+    "rows, is_small",
+    [
+        ("explode(sequence(1, 500)) as one", True),
+        ("explode(sequence(1, 300000)) as one", False),  # one row of the batch
+        ("repeat('x', 20000) as one", False),
+        ("cast(repeat('x', 20000) as binary) as one", False),
+        ("array(repeat('x', 20000)) as one", False),
+        ("cast(null as array<string>) as one", True),
+    ],
+)
+def test_a_batch_is_as_large_as_what_its_mapping_makes_of_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, rows: str, is_small: bool
+) -> None:
+    monkeypatch.setattr(stream_module, "MAX_LOCAL_BYTES", 10_000)
+    batch = spark.range(1)
+
+    assert stream_module.has_small_rows([batch, batch.selectExpr(rows)]) is is_small
+
+
 def test_a_batch_with_too_many_bad_records_is_tried_again_when_more_are_allowed(
     graph: og.Graph, tmp_path: Path, spark: SparkSession
 ) -> None:

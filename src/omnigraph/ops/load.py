@@ -248,8 +248,20 @@ class _Load:
             rejected=rejected,
             quarantine=str(self._call.on_error) if rejected and not self._call.is_dry_run else None,
             is_dry_run=self._call.is_dry_run,
-            warnings=tuple(_iter_warnings(batch, edges)),
+            warnings=tuple(self._iter_warnings(batch, edges)),
         )
+
+    def _iter_warnings(self, batch: LoadBatch, edges: Mapping[str, TypeCounts]) -> Iterator[str]:
+        """Yield a warning for each edge type whose edges a merge adds again each time: nothing identifies them."""
+        if batch.mode is not LoadMode.MERGE:
+            return
+        for rows in batch.list_edge_batches():
+            name, added = rows.type.name, edges[rows.type.name].inserted
+            if added and not rows.type.key and self.records.count_generated_ids(rows):
+                yield (
+                    f"{name} has no @key: this merge added {added:,} of its edges, and the same merge adds them again;"
+                    " @key(src, dst) keeps one edge for each pair of nodes"
+                )
 
     def _write(self, head: Head, batch: LoadBatch, result: LoadResult) -> LoadResult:
         call = self._call
@@ -272,18 +284,3 @@ class _Load:
         if done.is_repeated:
             return restore_result(done.commit, call, batch.view.catalog, result.branch)
         return msgspec.structs.replace(result, commit_id=done.commit.id)
-
-
-def _iter_warnings(batch: LoadBatch, edges: Mapping[str, TypeCounts]) -> Iterator[str]:
-    """Yield a warning for each edge type whose edges a merge adds again each time, since nothing identifies them."""
-    if batch.mode is not LoadMode.MERGE:
-        return
-    for rows in batch.list_edge_batches():
-        name, added = rows.type.name, edges[rows.type.name].inserted
-        # Of a part of the rows, which another engine checks, it is not known how many ids were made.
-        is_generated = rows.spooled.generated_ids > 0 or rows.rest is not None
-        if added and is_generated and not rows.type.key:
-            yield (
-                f"{name} has no @key: this merge added {added:,} of its edges, and the same merge adds them again;"
-                " @key(src, dst) keeps one edge for each pair of nodes"
-            )

@@ -64,6 +64,10 @@ class LoadRecords(Protocol):
         """Return the row counts of a type."""
         ...
 
+    def count_generated_ids(self, rows: TypeBatch) -> int:
+        """Return the number of ids that were generated for records of a type that have none."""
+        ...
+
     def build_writes(self, batch: LoadBatch) -> Sequence[TableWrite]:
         """Return the writes of the tables that change."""
         ...

@@ -139,6 +139,10 @@ class SpooledRecords:
         """See LoadRecords."""
         return count_changes(rows)
 
+    def count_generated_ids(self, rows: TypeBatch) -> int:
+        """See LoadRecords."""
+        return rows.spooled.generated_ids
+
     def build_writes(self, batch: LoadBatch) -> Sequence[TableWrite]:
         """See LoadRecords."""
         writer = LoadWriter(self._call, self._blobs)

@@ -71,6 +71,24 @@ def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectBy
     )
 
 
+def check_separate_rows(batch: LoadBatch, inputs: InputNames) -> None:
+    """Reject the bad rows of a batch that shares no key with the rest of its load, and without checks of counts.
+
+    The batch must be of rows whose ids and unique values no other row of the load has.
+    """
+    all_rows = [*batch.list_node_batches(), *batch.list_edge_batches()]
+    for rows in all_rows:
+        check_ids(batch, rows, inputs)
+    is_changing = True
+    while is_changing:
+        excluded_before = batch.excluded_rows
+        for rows in all_rows:
+            check_unique(batch, rows)
+        for rows in batch.list_edge_batches():
+            check_endpoints(batch, rows)
+        is_changing = batch.excluded_rows > excluded_before
+
+
 def check_batch(batch: LoadBatch, inputs: InputNames) -> None:
     """Reject every record that can't be loaded, and add the requirements of the others.
 

@@ -1,9 +1,11 @@
 """Group the problems of a load by rule, type and property: all are counted, and some of each group are kept."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from omnigraph.engine.bulk.load_errors import Problem, ProblemGroup
 from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
@@ -15,6 +17,16 @@ _GroupKey: TypeAlias = tuple[str, str | None, str | None]
 
 # Unknown properties may have any names: beyond so many groups, problems are counted without their property.
 MAX_GROUPS = 200
+
+
+class GroupExamples(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of problems of one group in a part of a load, and the first of them."""
+
+    rule: str
+    type: str | None
+    property: str | None
+    count: int
+    first: tuple[Problem, ...]
 
 
 @dataclass(slots=True)
@@ -54,6 +66,26 @@ class ProblemGroups:
         for key, group in other._groups.items():  # noqa: SLF001 - of the same class
             first = sorted(group.first, key=lambda entry: entry[:3], reverse=True)
             self.add_many(key, group.count, (((-file, -line), problem) for file, line, _, problem in first))
+
+    def summarize(self) -> list[GroupExamples]:
+        """Return the counts and the first problems of all groups, for `include_part` of another process."""
+        return [
+            GroupExamples(
+                rule=rule,
+                type=type_,
+                property=property_,
+                count=group.count,
+                first=tuple(entry[3] for entry in sorted(group.first, key=lambda entry: entry[:3], reverse=True)),
+            )
+            for (rule, type_, property_), group in self._groups.items()
+        ]
+
+    def include_part(self, groups: Iterable[GroupExamples], file: int, lines_before: int) -> None:
+        """Add the problems of a part of an input, whose lines count from the start of the part."""
+        for group in groups:
+            located = ((problem, (problem.line or 0) + lines_before) for problem in group.first)
+            examples = (((file, line), msgspec.structs.replace(problem, line=line)) for problem, line in located)
+            self.add_many((group.rule, group.type, group.property), group.count, examples)
 
     def list_groups(self) -> tuple[ProblemGroup, ...]:
         """Return the counts, the largest first."""

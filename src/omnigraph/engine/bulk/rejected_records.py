@@ -6,11 +6,11 @@ each of its lines, in the same order: its first problem, and the `others`, if th
 
 import mmap
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,10 +24,19 @@ from omnigraph.engine.jsonl_encoding import iter_json_lines
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType
+from omnigraph.storage.columnar_sets import Positions
 
 REJECTED, REASONS = "rejected.jsonl", "reasons.jsonl"
+_POSITIONS = "rejected.positions"
+# Positions are appended to their file when so many numbers are in memory.
+_BUFFERED_NUMBERS = 1 << 16
+# A position after those of all records.
+_END = (1 << 62, 0)
 # Rejected rows read back from the spool and encoded at a time.
 _CHUNK_ROWS = 4_096
+
+_PositionTable: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+"""A row for each record: its input file and line, and the byte lengths of its text and its reason."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,32 +51,41 @@ class QuarantineError(OmnigraphError):
     message = "rejected records can't be kept in `{directory}`: {reason}"
 
 
-@dataclass(slots=True)
 class _RecordPositions:
-    """For each record in the order of writing: its input file and line, and the byte lengths of text and reason."""
+    """For each record in the order of writing: its input file and line, and the byte lengths of text and reason.
 
-    files: "array[int]" = field(default_factory=lambda: array("q"))
-    lines: "array[int]" = field(default_factory=lambda: array("q"))
-    texts: "array[int]" = field(default_factory=lambda: array("q"))
-    reasons: "array[int]" = field(default_factory=lambda: array("q"))
+    They are written to a file, since a load of any size may consist of bad records.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._buffer = array("q")
+        self._last = (-1, -1)
+        self._is_ordered = True
 
     def add(self, file: int, line: int, text: int, reason: int) -> None:
         """Add a record."""
-        self.files.append(file)
-        self.lines.append(line)
-        self.texts.append(text)
-        self.reasons.append(reason)
+        self._is_ordered &= (file, line) >= self._last
+        self._last = file, line
+        self._buffer.extend((file, line, text, reason))
+        if len(self._buffer) >= _BUFFERED_NUMBERS:
+            self._flush()
 
-    def copy(self) -> "_RecordPositions":
-        """Return a copy that a caller may add to."""
-        return _RecordPositions(self.files[:], self.lines[:], self.texts[:], self.reasons[:])
+    def is_ordered(self, file: int, line: int) -> bool:
+        """Return whether all records are ordered by file and line, and none comes after this one."""
+        return self._is_ordered and self._last <= (file, line)
 
-    def find_order(self) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-        """Return the order of the records by file and line; None if they are in that order already."""
-        if not self.files:
-            return None
-        order = np.lexsort((np.frombuffer(self.lines, np.int64), np.frombuffer(self.files, np.int64)))
-        return None if bool((np.diff(order) > 0).all()) else order
+    def read(self) -> _PositionTable:
+        """Return all records as rows of four numbers."""
+        self._flush()
+        numbers = np.fromfile(self._path, np.int64) if self._path.exists() else np.empty(0, np.int64)
+        return numbers.reshape(-1, 4)
+
+    def _flush(self) -> None:
+        if self._buffer:
+            with self._path.open("ab") as file:
+                self._buffer.tofile(file)
+            self._buffer = array("q")
 
 
 @dataclass(slots=True)
@@ -83,24 +101,21 @@ class UnreadableRecords:
     groups: ProblemGroups = field(default_factory=ProblemGroups)
     """All problems of these records."""
     _files: list[BinaryIO] = field(default_factory=list)
-    _positions: _RecordPositions = field(default_factory=_RecordPositions)
-
-    @property
-    def positions(self) -> _RecordPositions:
-        """The positions of the spooled records, as a copy that a caller may add to."""
-        return self._positions.copy()
+    _positions: _RecordPositions | None = None
 
     def add(self, error: RecordError, text: bytes, rule: str = RECORD_RULE) -> None:
         """Add a record and its original text."""
-        problem = _build_problem(error, rule)
+        self.count_record(error, rule)
+        if self.directory is not None:
+            self.spool(error, text, rule)
+
+    def count_record(self, error: RecordError, rule: str = RECORD_RULE) -> None:
+        """Count a record and its problems."""
         self.count += 1
         if error.type is not None:
             self.types[error.type] = self.types.get(error.type, 0) + 1
-        others = [_build_further_problem(error, further) for further in error.list_more()]
-        for each in (problem, *others):
+        for each in build_problems(error, rule):
             self.groups.add((self.numbers.get(error.file, 0), error.line), each)
-        if self.directory is not None:
-            self._write(text, problem, others)
 
     def close(self) -> None:
         """Close the files, once no more records follow."""
@@ -110,25 +125,36 @@ class UnreadableRecords:
 
     def list_files(self) -> list[Path]:
         """Return the paths of the two spool files; none if no record was spooled."""
-        if self.directory is None or not self.count:
+        if self._positions is None or self.directory is None:
             return []
         return [self.directory / name for name in (REJECTED, REASONS)]
 
-    def _write(self, text: bytes, problem: Problem, others: Sequence[Problem]) -> None:
-        assert self.directory is not None  # noqa: S101 - checked by the only caller
+    def read_positions(self) -> _PositionTable:
+        """Return input file, line, and byte lengths of text and reason of each spooled record."""
+        return np.empty((0, 4), np.int64) if self._positions is None else self._positions.read()
+
+    def is_ordered(self, file: int, line: int) -> bool:
+        """Return whether the spooled records are ordered by file and line, and none comes after this one."""
+        return self._positions is None or self._positions.is_ordered(file, line)
+
+    def spool(self, error: RecordError, text: bytes, rule: str = RECORD_RULE) -> None:
+        """Write a record that was counted to the files of the directory."""
+        assert self.directory is not None  # noqa: S101 - callers check it
+        problem, *others = build_problems(error, rule)
         try:
             if not self._files:
                 self._files = [(self.directory / name).open("ab") for name in (REJECTED, REASONS)]
+                self._positions = self._positions or _RecordPositions(self.directory / _POSITIONS)
             rejected, reasons = self._files
             text_bytes = rejected.write(text.rstrip(b"\r\n") + b"\n")
             reason: dict[str, object] = problem.to_json()
             if others:
                 reason["others"] = [other.to_json() for other in others]
             reason_bytes = reasons.write(_encode(reason) + b"\n")
-            file = self.numbers.get(problem.file or "", 0)
-            self._positions.add(file, problem.line or 0, text_bytes, reason_bytes)
-        except OSError as error:
-            raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
+            assert self._positions is not None  # noqa: S101 - set with the files
+            self._positions.add(self.numbers.get(error.file, 0), error.line, text_bytes, reason_bytes)
+        except OSError as failure:
+            raise QuarantineError(str(self.directory), failure.strerror or str(failure)) from failure
 
 
 class Quarantine:
@@ -152,21 +178,32 @@ class Quarantine:
         try:
             self._is_created |= not self.directory.exists()
             self.directory.mkdir(parents=True, exist_ok=True)
-            # A copy: a conflict repeats checks and `prepare`, but never the decoding.
-            positions = unreadable.positions
+            # Positions of this attempt's rows: a conflict repeats checks and `prepare`, but never the decoding.
+            added = array("q")
+            is_ordered = True
             with self._unfinished[REJECTED].open("wb") as rejected, self._unfinished[REASONS].open("wb") as reasons:
                 for source, target in zip(unreadable.list_files(), (rejected, reasons), strict=False):
                     _copy(source, target)
-                for file, text, problem in _iter_rejected(rejections, inputs):
+                last = (-1, -1)
+                for file, text, problem in iter_rejected(rejections, inputs):
                     text_bytes = rejected.write(text)
                     reason_bytes = reasons.write(_encode(problem.to_json()) + b"\n")
-                    positions.add(file, problem.line or 0, text_bytes, reason_bytes)
-            order = positions.find_order()
-            if order is not None:
-                _reorder(self._unfinished[REJECTED], positions.texts, order)
-                _reorder(self._unfinished[REASONS], positions.reasons, order)
+                    position = file, problem.line or 0
+                    is_ordered &= position >= last if added else unreadable.is_ordered(*position)
+                    last = position
+                    added.extend((*position, text_bytes, reason_bytes))
+            if not is_ordered or not unreadable.is_ordered(*_END):
+                self._reorder(
+                    np.concatenate([unreadable.read_positions(), np.frombuffer(added, np.int64).reshape(-1, 4)])
+                )
         except OSError as error:
             raise QuarantineError(str(self.directory), error.strerror or str(error)) from error
+
+    def _reorder(self, positions: _PositionTable) -> None:
+        """Order the prepared files by file and line of the input."""
+        order = np.lexsort((positions[:, 1], positions[:, 0]))
+        _reorder(self._unfinished[REJECTED], positions[:, 2], order)
+        _reorder(self._unfinished[REASONS], positions[:, 3], order)
 
     def settle(self, *, is_loaded: bool) -> str | None:
         """Rename the prepared files to their final names, and return the directory.
@@ -231,7 +268,7 @@ def encode_rows(type_: AnyType, rows: pa.Table, left_out: Mapping[str, pa.Array 
     return texts
 
 
-def _iter_rejected(rejections: Rejections, inputs: InputNames) -> Iterator[tuple[int, bytes, Problem]]:
+def iter_rejected(rejections: Rejections, inputs: InputNames) -> Iterator[tuple[int, bytes, Problem]]:
     """Yield the number of the input file, the text and the problem of each rejected row, chunk by chunk."""
     for spooled, rejections_of_type in rejections.group_by_type():
         for rejection in rejections_of_type:
@@ -256,6 +293,11 @@ def _read_spooled_texts(
     left_out = {name: table.column(column) for name, column in mask_columns.items()}
     origins = table.column(FILE).to_pylist(), table.column(LINE).to_pylist()
     return encode_rows(spooled.type, table.select(names), left_out), origins
+
+
+def build_problems(error: RecordError, rule: str) -> list[Problem]:
+    """Return all problems of a record, the first one that it is rejected for."""
+    return [_build_problem(error, rule), *(_build_further_problem(error, further) for further in error.list_more())]
 
 
 def _build_problem(error: RecordError, rule: str) -> Problem:
@@ -284,10 +326,10 @@ def _copy(source: Path, target: BinaryIO) -> None:
             target.write(chunk)
 
 
-def _reorder(path: Path, lengths: "array[int]", order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+def _reorder(path: Path, lengths: "np.ndarray[tuple[int], np.dtype[np.int64]]", order: Positions) -> None:
     """Rewrite a file with its records, of the given byte lengths, in another order."""
-    ends = np.cumsum(np.frombuffer(lengths, np.int64))
-    starts = ends - np.frombuffer(lengths, np.int64)
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
     ordered = path.with_name(f"{path.name}.ordered")
     try:
         with (
@@ -295,8 +337,11 @@ def _reorder(path: Path, lengths: "array[int]", order: np.ndarray[tuple[int], np
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as records,
             ordered.open("wb") as target,
         ):
-            ranges = zip(starts[order].tolist(), ends[order].tolist(), strict=True)
-            target.writelines(records[start:end] for start, end in ranges)
+            # A part at a time: as Python's numbers, positions take ten times as much memory.
+            for first in range(0, len(order), _CHUNK_ROWS):
+                at = order[first : first + _CHUNK_ROWS]
+                ranges = zip(starts[at].tolist(), ends[at].tolist(), strict=True)
+                target.writelines(records[start:end] for start, end in ranges)
         ordered.replace(path)
     finally:
         ordered.unlink(missing_ok=True)

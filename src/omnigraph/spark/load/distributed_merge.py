@@ -179,7 +179,7 @@ class DistributedMerge:
         rules = _build_rules(type_.name for type_ in merge.types)
         staged = {type_.name: merge.list_fragments(type_.name) for type_ in merge.types}
         sources, keys = plan_merge_key_sources(self.view, rules, staged, _list_replaced_sources(merge.fills))
-        suspicious = self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)
+        suspicious, _ = self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)
         return not any(len(hashes) for hashes in suspicious.values())
 
     def find_suspicious_keys(self) -> dict[str, Hashes] | None:
@@ -200,7 +200,7 @@ class DistributedMerge:
             # Nothing is staged: the keys of new rows come from the hashes that the tasks have stored.
             sources, keys = plan_merge_key_sources(self.view, rules, dict.fromkeys(names, ()), sources)
             keys += sum(result.rows for result in results)
-            return self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)
+            return self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)[0]
 
     def fetch_rows(self, wanted: WantedKeys) -> list[tuple[FillResult, int, bytes]]:
         """Return the requested rows and all rows that are wrong by themselves.

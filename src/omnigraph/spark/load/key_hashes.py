@@ -23,6 +23,8 @@ WantedKeys: TypeAlias = Mapping[str, Mapping[str, bytes]]
 
 # In the results of the key shuffle, precedes the name of a node type: ids that edges name and no node has.
 MISSING_PREFIX = "!"
+# The prefix of a result: keys that no other row of the load has, so that rows with no other ones are checked alone.
+SEPARATE = "~"
 
 
 def format_unique_role(number: int) -> str:

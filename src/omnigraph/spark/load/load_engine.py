@@ -14,6 +14,7 @@ from omnigraph.spark.load.input_splits import TARGET_BYTES, check_reachable
 from omnigraph.spark.load.load_append import SparkRecords
 from omnigraph.spark.load.load_input import SparkInput
 from omnigraph.spark.load.load_jobs import (
+    MAX_DRIVER_SUSPECTS,
     MAX_LOCAL_KEYS,
     MAX_LOCAL_MERGE_ROWS,
     MAX_LOCAL_READ_BYTES,
@@ -38,6 +39,8 @@ class SparkLoadOptions:
     """Up to this number of rows, the driver fills and writes a merge itself."""
     max_local_read_bytes: int = MAX_LOCAL_READ_BYTES
     """Up to this number of bytes, the driver of a merge reads the files itself."""
+    max_driver_suspects: int = MAX_DRIVER_SUSPECTS
+    """Up to this number of suspicious keys, the driver looks at their rows itself."""
 
 
 def build_reader(
@@ -70,6 +73,7 @@ def build_reader(
             options.max_local_reread_bytes,
             options.max_local_merge_rows,
             options.max_local_read_bytes,
+            options.max_driver_suspects,
         )
         return SparkMerge(session, source, jobs) if call.mode is LoadMode.MERGE else SparkRecords(session, source, jobs)
 

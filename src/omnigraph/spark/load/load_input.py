@@ -1,6 +1,6 @@
 """The input of a load on Spark: its splits and DataFrame partitions, the spec for tasks, and the results of tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -11,7 +11,7 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.bulk.load_errors import InputNames
 from omnigraph.engine.bulk.rejected_records import UnreadableRecords
 from omnigraph.engine.bulk.temp_directory import TempDirectory
-from omnigraph.engine.decoding.record_error import ColumnError, RecordError
+from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.faults import ArmedFaults, Faults, NoFaults
 from omnigraph.ids import draw_bits
@@ -31,9 +31,11 @@ from omnigraph.spark.load.input_splits import (
     spool_inputs,
 )
 from omnigraph.spark.load.load_spec import JOB_BITS, MAX_FRAMES, SPLITS_PER_SOURCE, FrameSource, LoadSpec, check_parts
-from omnigraph.spark.load.load_task import SplitResult, decode_rejected
+from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.load.recheck import FetchedRows
+from omnigraph.spark.load.reject_log import SplitRejects, take_rejects
 from omnigraph.spark.load.row_chunks import read_chunk
+from omnigraph.spark.load.split_check import SplitVerdict
 from omnigraph.spark.load.task_phases import Phases
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.session.error_translation import surface_errors
@@ -144,6 +146,7 @@ class SparkInput:
             units=tuple(self._units),
             splits=tuple(splits),
             keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
+            keeps_rejected=call.on_error is not None,
             seed=draw_bits(64),
             # A ULID: the time, random bits of the job, and zeros where tasks put the split and the row.
             first_id=(now << JOB_BITS | draw_bits(JOB_BITS)) << (80 - JOB_BITS),
@@ -169,21 +172,24 @@ class SparkInput:
         rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
         unreadable: set[str] = set()
         for number in sorted(by_split):
-            if by_split[number].rejected is not None:
-                self._take_rejects(by_split[number], rejects)
+            if by_split[number].rejects.count:
+                self._take_rejects(number, [by_split[number].rejects], rejects)
                 type_ = self.sources[self.files[number]].type if number < SPLITS_PER_SOURCE else None
                 unreadable |= set() if type_ is None else {type_.name}
         rejects.close()
         return unreadable | rejects.types.keys()
 
-    def _take_rejects(self, result: SplitResult, rejects: UnreadableRecords) -> None:
-        assert result.rejected is not None  # noqa: S101 - checked by the only caller
-        name, before = self.find_name(result.split), self._before[result.split]
-        for record in decode_rejected(self._read_scratch(result.rejected)):
-            line = record.line + before
-            error = RecordError(name, line, record.type, record.property, record.value, record.reason, record.unit)
-            error.with_more(record.more)
-            rejects.add(error, record.text, record.rule)
+    def take_verdicts(
+        self, results: Mapping[int, SplitResult], verdicts: Mapping[int, SplitVerdict], rejects: UnreadableRecords
+    ) -> None:
+        """Add to `rejects` all records that were rejected while they were read, or checked by themselves."""
+        rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
+        for number in sorted(results):
+            self._take_rejects(number, [results[number].rejects, verdicts[number].rejects], rejects)
+        rejects.close()
+
+    def _take_rejects(self, split: int, parts: Sequence[SplitRejects], rejects: UnreadableRecords) -> None:
+        take_rejects(parts, self.find_name(split), self._before[split], rejects, self._read_scratch)
 
     def iter_fetched(self, results: Sequence[SplitResult]) -> Iterator[tuple[str, FetchedRows]]:
         """Yield the rows that tasks have handed over, with the name of their type, in the order of the input."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from omnigraph.ops.load_call import LoadCall
@@ -18,7 +19,14 @@ from omnigraph.spark.load.id_join import (
     iter_group_keys,
     join_ids,
 )
-from omnigraph.spark.load.key_shuffle import KEYS_DDL, KeyRules, KeySource, find_suspicious_keys, iter_key_batches
+from omnigraph.spark.load.key_hashes import SEPARATE
+from omnigraph.spark.load.key_shuffle import (
+    KEYS_DDL,
+    KeyRules,
+    KeySource,
+    find_suspicious_keys,
+    iter_key_batches,
+)
 from omnigraph.spark.load.load_spec import FrameSource, LoadSpec
 from omnigraph.spark.load.load_task import (
     RESULT_SCHEMA,
@@ -39,6 +47,7 @@ from omnigraph.spark.load.merge_fill_task import (
     encode_result,
 )
 from omnigraph.spark.load.merge_probe_task import MergeProbe
+from omnigraph.spark.load.separate_keys import SeparateKeys, StoredHashes, split_separate
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import build_progress_callback, run_job
@@ -57,8 +66,19 @@ MAX_LOCAL_READ_BYTES = 32 * 1024 * 1024
 # takes no more memory than one of a million rows.
 _KEYS_PER_BUCKET = 1_000_000
 _MAX_BUCKETS = 4_096
-_SUSPECTS_DDL = "role string, payload binary"
-_SUSPECTS_SCHEMA = pa.schema([pa.field("role", pa.string()), pa.field("payload", pa.binary())])
+# A task that checks keys stores more suspicious keys than this of one role, where rows can be checked by themselves.
+_MAX_RETURNED_KEYS = 1_000
+# Up to this number of suspicious keys, the driver looks at their rows itself: one process takes 0.24 kB for each.
+MAX_DRIVER_SUSPECTS = 100_000
+_SUSPECTS_DDL = "role string, payload binary, stored string, count long"
+_SUSPECTS_SCHEMA = pa.schema(
+    [
+        pa.field("role", pa.string()),
+        pa.field("payload", pa.binary()),
+        pa.field("stored", pa.string()),
+        pa.field("count", pa.int64()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,7 @@ class LoadJobs:
     max_local_reread_bytes: int = MAX_LOCAL_REREAD_BYTES
     max_local_merge_rows: int = MAX_LOCAL_MERGE_ROWS
     max_local_read_bytes: int = MAX_LOCAL_READ_BYTES
+    max_driver_suspects: int = MAX_DRIVER_SUSPECTS
 
     def run_splits(
         self,
@@ -121,21 +142,28 @@ class LoadJobs:
         return results
 
     def find_suspicious_keys(
-        self, spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules, keys: int
-    ) -> dict[str, Hashes]:
-        """Return the suspicious hashes of these sources, which have about `keys` keys, by type and role."""
+        self, spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules, keys: int, phase: int = 0
+    ) -> tuple[dict[str, Hashes], SeparateKeys]:
+        """Return the suspicious hashes of these sources, which have about `keys` keys, by type and role.
+
+        If the rules separate them, keys of single rows are returned apart; many of them are stored in the `phase`.
+        """
         if keys <= self.max_local_keys:
-            return self._find_suspicious_keys_here(spec, sources, rules)
+            suspicious = self._find_suspicious_keys_here(spec, sources, rules)
+            return split_separate({role: [hashes] for role, hashes in suspicious.items()}, ())
         count = len(sources)
         buckets = self._choose_buckets(keys)
         key_frame = map_tasks(self.spark.range(0, count, 1, count), _build_key_task(spec, sources, buckets), KEYS_DDL)
-        frame = map_tasks(key_frame.repartitionById(buckets, "bucket"), _build_check_task(spec, rules), _SUSPECTS_DDL)
+        task = _build_check_task(spec, rules, phase)
+        frame = map_tasks(key_frame.repartitionById(buckets, "bucket"), task, _SUSPECTS_DDL)
         on_progress = build_progress_callback(self.call, "check", rows=lambda: keys)
         rows = run_job(self.spark, frame.collect, description="omnigraph load: check", on_progress=on_progress)
-        suspicious: dict[str, list[Hashes]] = {}
+        returned: dict[str, list[Hashes]] = {}
         for row in rows:
-            suspicious.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
-        return {role: np.concatenate(parts) for role, parts in suspicious.items()}
+            if row["stored"] is None:
+                returned.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
+        stored = [(row["role"], StoredHashes(key=row["stored"], count=row["count"])) for row in rows if row["stored"]]
+        return split_separate(returned, stored)
 
     def fill_groups(
         self, spec: LoadSpec, work: MergeFill | MergeProbe, ranges: Sequence[FragmentRange], keys: int
@@ -188,16 +216,27 @@ def _build_key_task(spec: LoadSpec, sources: Sequence[KeySource], buckets: int) 
     return run
 
 
-def _build_check_task(spec: LoadSpec, rules: KeyRules) -> TaskBody:
+def _build_check_task(spec: LoadSpec, rules: KeyRules, phase: int) -> TaskBody:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             parts: dict[str, list[Hashes]] = {}
             for batch in batches:
                 _add_hashes(parts, batch)
-            suspicious = find_suspicious_keys(spec.create_worker().catalog, rules, parts)
-            payloads = [hashes.tobytes() for hashes in suspicious.values()]
-            arrays = [pa.array(list(suspicious), pa.string()), pa.array(payloads, pa.binary())]
-            yield pa.RecordBatch.from_arrays(arrays, schema=_SUSPECTS_SCHEMA)
+            worker = spec.create_worker()
+            suspicious = find_suspicious_keys(worker.catalog, rules, parts)
+            is_stored = {
+                role: role.startswith(SEPARATE) and len(hashes) > _MAX_RETURNED_KEYS
+                for role, hashes in suspicious.items()
+            }
+            context = TaskContext.get()
+            assert context is not None  # noqa: S101 - run by a task
+            journal = worker.begin_journal(phase, context.partitionId()) if any(is_stored.values()) else None
+            for number, (role, hashes) in enumerate(suspicious.items()):
+                data, key = hashes.tobytes(), None
+                if is_stored[role] and journal is not None:
+                    data, key = b"", journal.keep(f"{number}.suspects", data)
+                arrays = [pa.array([role]), pa.array([data]), pa.array([key], pa.string()), pa.array([len(hashes)])]
+                yield pa.RecordBatch.from_arrays(arrays, schema=_SUSPECTS_SCHEMA)
 
     return run
 

@@ -20,6 +20,7 @@ from omnigraph.ops.write_tables import TableWrite
 from omnigraph.spark.load.distributed_merge import DistributedMerge, StagedMerge
 from omnigraph.spark.load.load_input import SparkInput
 from omnigraph.spark.load.load_jobs import LoadJobs
+from omnigraph.spark.load.load_state import count_generated_ids
 from omnigraph.spark.load.load_task import HandOverWork, SplitResult
 from omnigraph.spark.load.merge_recheck import ChunkOrigin, MergeCheck
 from omnigraph.spark.load.row_chunks import RowChunk
@@ -159,6 +160,12 @@ class SparkMerge(SpooledRecords):
     def count_changes(self, rows: TypeBatch) -> TypeCounts:
         """Return the numbers of rows of a type that are read, inserted, updated and unchanged."""
         return super().count_changes(rows) if self._merge is None else self._merge.count_changes(rows.type.name)
+
+    def count_generated_ids(self, rows: TypeBatch) -> int:
+        """Return the number of ids that were generated for a type, also for rows outside the batch."""
+        if self._results:
+            return count_generated_ids(self._results, rows.type.name)
+        return super().count_generated_ids(rows)
 
     def build_writes(self, batch: LoadBatch) -> list[TableWrite]:
         """Return a write for every table that changes, without the rejected rows."""

@@ -83,6 +83,8 @@ class LoadSpec:
     units: tuple[str, ...]
     splits: tuple[Split, ...]
     keeps_left_out: bool
+    keeps_rejected: bool
+    """Whether rejected records are stored with their texts, for the quarantine."""
     seed: int
     first_id: int
     """The ULID, as a number, from which the ids of rows without a key are counted."""
@@ -107,6 +109,10 @@ class Worker:
         if type_ is None:
             raise KeyError(name)
         return type_
+
+    def read_object(self, key: str) -> bytes:
+        """Return the data of an object that another task has kept."""
+        return self.store.objects.get(key).data
 
     def open_table(self, table_key: str) -> LanceTable:
         """Return a table at the version that the load has pinned."""

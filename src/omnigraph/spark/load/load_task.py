@@ -4,10 +4,9 @@ Every read of a split gives the same rows, in the same order, with the same ids,
 by its split, its type and its ordinal among the split's rows of that type.
 """
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -15,7 +14,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from omnigraph.engine.bulk.load_checks import reject_broken_rows
-from omnigraph.engine.decoding.record_error import FurtherProblem, RecordError
+from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.engine.bulk.row_spool import Spool
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.faults import Faults, NoFaults
@@ -23,32 +23,36 @@ from omnigraph.schema.arrow import ID
 from omnigraph.spark.load.driver_buffer import ScratchWriter
 from omnigraph.spark.load.fragment_writers import FragmentWriters
 from omnigraph.spark.load.input_splits import read_split
-from omnigraph.spark.load.key_hashes import RowSelector, WantedKeys, find_roles, hash_keys
+from omnigraph.spark.load.key_hashes import RowSelector, WantedKeys, find_roles, hash_ids, hash_keys
 from omnigraph.spark.load.load_spec import FrameSource, LoadSpec, Worker, check_parts
+from omnigraph.spark.load.reject_log import RejectLog, SplitRejects
 from omnigraph.spark.load.row_chunks import RollingChunkWriter, RowChunk, take_rows
+from omnigraph.spark.load.separate_keys import SeparateKeys, list_missing_ends
+from omnigraph.spark.load.split_check import SeparateRules, SplitVerdict, check_split
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody
+from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.columnar_sets import Positions
 
 RESULT_SCHEMA = "payload binary"
 _PAYLOAD = pa.schema([pa.field("payload", pa.binary())])
 
-LeftOut: TypeAlias = Mapping[int, Mapping[str, bytes]]
-"""By split and type, the ordinals of rows that are not written, packed as 64-bit integers."""
+
+class LeftOutRows(NamedTuple):
+    """Rows of one type and split that are not written, by their ordinals as packed 64-bit integers."""
+
+    ordinals: bytes = b""
+    key: str | None = None
+    """The key of an object with more ordinals."""
+
+    def read(self, worker: Worker) -> Positions:
+        """Return all ordinals."""
+        data = self.ordinals + (b"" if self.key is None else worker.read_object(self.key))
+        return np.frombuffer(data, np.int64)
 
 
-class RejectedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was rejected while it was read; its line counts from the start of the split."""
-
-    line: int
-    type: str | None
-    property: str | None
-    value: str | None
-    reason: str
-    unit: str
-    rule: str
-    text: bytes
-    more: tuple[FurtherProblem, ...] = ()
+LeftOut: TypeAlias = Mapping[int, Mapping[str, LeftOutRows]]
+"""The rows that are not written, by split and type."""
 
 
 class TypeResult(msgspec.Struct, kw_only=True):
@@ -62,6 +66,8 @@ class TypeResult(msgspec.Struct, kw_only=True):
     fragments: list[str] = msgspec.field(default_factory=list)
     chunks: list[RowChunk] = msgspec.field(default_factory=list)
     """The rows that are handed over."""
+    missing: dict[str, bytes] = msgspec.field(default_factory=dict)
+    """By node type, the packed hashes of ids that handed-over edges name and no node has."""
 
 
 class SplitResult(msgspec.Struct, kw_only=True):
@@ -70,17 +76,15 @@ class SplitResult(msgspec.Struct, kw_only=True):
     split: int
     lines: int = 0
     types: dict[str, TypeResult] = msgspec.field(default_factory=dict)
-    rejects: int = 0
-    rejected: str | None = None
-    """The key of the rejected records."""
+    rejects: SplitRejects = msgspec.field(default_factory=SplitRejects)
     export: str | None = None
     """The metadata at the start of an input."""
+    verdict: SplitVerdict | None = None
+    """The rows that were checked by themselves."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_result = msgspec.msgpack.Decoder(SplitResult).decode
-_encode_rejected = msgspec.json.Encoder().encode
-decode_rejected = msgspec.json.Decoder(RejectedRecord).decode_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,8 @@ class HandOverWork:
 
     wanted: WantedKeys | None
     with_ids: bool = False
+    separate: SeparateKeys | None = None
+    """Keys by which the missing ends of handed-over edges are reported."""
 
     def includes(self, split: int) -> bool:
         """Return True: any split may have requested rows."""
@@ -116,7 +122,23 @@ class HandOverWork:
         return _hand_over_split(worker, phase, split, rows, self)
 
 
-Work: TypeAlias = StageWork | HandOverWork
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckWork:
+    """Check the rows of splits whose suspicious keys no other row of the load has."""
+
+    rules: SeparateRules
+
+    def includes(self, split: int) -> bool:
+        """Return True: any split may have such rows."""
+        del split
+        return True
+
+    def run(self, worker: Worker, phase: int, split: int, rows: "_AcceptedRows") -> "SplitResult":
+        """Check the rows of one split."""
+        return _check_split(worker, phase, split, rows, self)
+
+
+Work: TypeAlias = StageWork | HandOverWork | CheckWork
 
 
 def run_splits(
@@ -157,13 +179,11 @@ def build_frame_task(spec: LoadSpec, phase: int, source: FrameSource, work: Work
 
 
 class _AcceptedRows:
-    """The good rows of a split, a window at a time; bad records are collected in `rejected`."""
+    """The good rows of a split, a window at a time; bad records are added to `rejects`."""
 
     def __init__(self, name: str, unit: str) -> None:
         self._name, self._unit = name, unit
-        self.rejects = 0
-        # RejectedRecords, as lines of JSON.
-        self.rejected = io.BytesIO()
+        self.rejects = RejectLog()
         self.export: str | None = None
         self._windows: Iterator[TypedRows] = iter(())
         self._count_lines: Callable[[], int] = lambda: 0
@@ -174,13 +194,18 @@ class _AcceptedRows:
         return self
 
     @property
+    def inputs(self) -> InputNames:
+        """The name of the split's input, for messages."""
+        return InputNames((self._name,), (self._unit,))
+
+    @property
     def lines(self) -> int:
         """The number of lines in the split; complete after all rows have been read."""
         return self._count_lines()
 
     def __iter__(self) -> Iterator[TypedRows]:
         for window in self._windows:
-            accepted = reject_broken_rows(window, self._name, self._unit, self.reject)
+            accepted = reject_broken_rows(window, self._name, self._unit, self.rejects.add)
             if accepted.rows.num_rows:
                 yield accepted
 
@@ -188,29 +213,13 @@ class _AcceptedRows:
         """Store the metadata at the start of an input."""
         self.export = export
 
-    def reject(self, error: RecordError, text: bytes, rule: str = "record") -> None:
-        """Add a bad record to `rejected`."""
-        record = RejectedRecord(
-            line=error.line,
-            type=error.type,
-            property=error.property,
-            value=error.value,
-            reason=error.reason,
-            unit=error.unit,
-            rule=rule,
-            text=text,
-            more=error.list_more(),
-        )
-        self.rejects += 1
-        self.rejected.write(_encode_rejected(record) + b"\n")
-
 
 def _open_split(worker: Worker, number: int) -> _AcceptedRows:
     spec = worker.spec
     split = spec.splits[number]
     source = spec.inputs[split.input]
     rows = _AcceptedRows(source.name, spec.units[split.input])
-    windows = read_split(source, split, worker.create_ids(number), reject=rows.reject, describe=rows.describe)
+    windows = read_split(source, split, worker.create_ids(number), reject=rows.rejects.add, describe=rows.describe)
     return rows.read_from(iter(windows), lambda: windows.lines)
 
 
@@ -235,7 +244,9 @@ def _open_frame(worker: Worker, source: FrameSource, batches: Iterator[pa.Record
         data=pa.RecordBatchReader.from_batches(first.schema, counter),
         label=name,
     )
-    return split, rows.read_from(read_typed(table, worker.create_ids(split), reject=rows.reject), lambda: counter.rows)
+    return split, rows.read_from(
+        read_typed(table, worker.create_ids(split), reject=rows.rejects.add), lambda: counter.rows
+    )
 
 
 class _BatchCounter:
@@ -258,9 +269,10 @@ class _BatchCounter:
 
 def _stage_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: StageWork) -> SplitResult:
     journal = worker.begin_journal(phase, split)
+    _begin_rejects(worker, rows, journal, is_first=work.only is None)
     _select_faults(worker).reach("task.begun")
     result = SplitResult(split=split)
-    without = {name: np.frombuffer(packed, np.int64) for name, packed in work.left_out.get(split, {}).items()}
+    without = {name: left_out.read(worker) for name, left_out in work.left_out.get(split, {}).items()}
     writers = FragmentWriters(worker, journal)
     try:
         for window in rows:
@@ -278,15 +290,17 @@ def _stage_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, wo
         writers.abort()
         raise
     _select_faults(worker).reach("task.staged")
-    return _finalize(journal, result, rows)
+    return _finalize(result, rows)
 
 
 def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: HandOverWork) -> SplitResult:
     scratch = worker.open_scratch(phase, split)
+    _begin_rejects(worker, rows, scratch, is_first=work.wanted is None)
     _select_faults(worker).reach("task.begun")
     result = SplitResult(split=split)
     writer = RollingChunkWriter(scratch.keep, worker.spec.seed if work.with_ids else None)
     selector = None if work.wanted is None else RowSelector(work.wanted, worker.spec.seed)
+    ends: dict[str, list[Hashes]] = {}
     for window in rows:
         # Without a selector all rows are handed over, and the split is not read again.
         ordinals = _count_rows(worker, result, window, is_repeatable=selector is not None)
@@ -296,10 +310,42 @@ def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows
                 continue
             window, ordinals = take_rows(window, at), ordinals[at]  # noqa: PLW2901 - less of the same
         writer.add(window, ordinals)
+        if work.separate is not None:
+            for column in list_missing_ends(worker.catalog, window.type.name):
+                key = f"{window.type.name}/{column}"
+                ends.setdefault(key, []).append(hash_ids(window.rows.column(column), worker.spec.seed))
     for name, chunks in writer.finish().items():
         result.types[name].chunks = chunks
+    if work.separate is not None:
+        _report_missing(worker, result, work.separate, ends)
     _select_faults(worker).reach("task.staged")
-    return _finalize(scratch, result, rows)
+    return _finalize(result, rows)
+
+
+def _report_missing(
+    worker: Worker, result: SplitResult, keys: SeparateKeys, ends: Mapping[str, Sequence[Hashes]]
+) -> None:
+    """Add the ends of handed-over edges that no node has."""
+    for key, parts in ends.items():
+        name, _, column = key.partition("/")
+        hashes = np.unique(np.concatenate(parts))
+        missing = hashes[keys.find_among(key, hashes, worker.read_object)].tobytes()
+        node = list_missing_ends(worker.catalog, name)[column]
+        result.types[name].missing[node] = result.types[name].missing.get(node, b"") + missing
+
+
+def _check_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: CheckWork) -> SplitResult:
+    scratch = worker.open_scratch(phase, split)
+    rows.rejects.switch_off()
+    _select_faults(worker).reach("task.begun")
+    result = SplitResult(split=split)
+    with Spool(keeps_left_out=worker.spec.keeps_left_out) as spool:
+        for window in rows:
+            _count_rows(worker, result, window)
+            spool.add(0, window)
+        spool.seal()
+        result.verdict = check_split(worker, work.rules, spool, rows.inputs, scratch)
+    return _finalize(result, rows)
 
 
 def _count_rows(worker: Worker, result: SplitResult, window: TypedRows, *, is_repeatable: bool = True) -> Positions:
@@ -320,12 +366,17 @@ def _count_rows(worker: Worker, result: SplitResult, window: TypedRows, *, is_re
     return ordinals
 
 
-def _finalize(scratch: ScratchWriter, result: SplitResult, rows: _AcceptedRows) -> SplitResult:
+def _begin_rejects(worker: Worker, rows: _AcceptedRows, scratch: ScratchWriter, *, is_first: bool) -> None:
+    """Log rejected records when a split is read for the first time; store them if they are quarantined."""
+    if not is_first:
+        rows.rejects.switch_off()
+    elif worker.spec.keeps_rejected:
+        rows.rejects.keep_by(scratch.keep)
+
+
+def _finalize(result: SplitResult, rows: _AcceptedRows) -> SplitResult:
     result.lines = rows.lines
-    result.rejects = rows.rejects
-    result.export = rows.export
-    if rows.rejects:
-        result.rejected = scratch.keep("rejected", rows.rejected.getvalue())
+    result.rejects = rows.rejects.finish()
     return result
 
 

@@ -21,6 +21,7 @@ from omnigraph.schema.arrow import ID, SRC
 from omnigraph.schema.catalog import Catalog, EdgeType
 from omnigraph.spark.load.key_hashes import MISSING_PREFIX, WantedKeys, hash_ids, is_among_sorted
 from omnigraph.spark.load.row_chunks import ChunkRows
+from omnigraph.spark.load.separate_keys import list_missing_ends
 from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.columnar_sets import Mask, Positions, is_among
 
@@ -71,6 +72,30 @@ class Suspects:
         after = np.union1d(before, hashes)
         self.hashes[name, role] = after
         return len(after) > len(before)
+
+    def add_missing(self, node: str, hashes: Hashes) -> None:
+        """Add ids that edges name and no node of a type has."""
+        self.missing[node] = np.union1d(self.missing.get(node, np.empty(0, np.uint64)), hashes)
+
+    def add_separate(self, hashes: Mapping[str, Hashes], catalog: Catalog) -> None:
+        """Add the keys of single rows, which are then checked with all others; for ends, no node has them."""
+        for key, separate in hashes.items():
+            name, _, role = key.partition("/")
+            self.add(name, role, separate)
+            node = list_missing_ends(catalog, name).get(role)
+            if node is not None:
+                self.add_missing(node, separate)
+
+    def add_gone(self, gone: Mapping[str, Hashes], catalog: Catalog, loaded: Iterable[str]) -> bool:
+        """Add the edges of nodes that tasks have rejected, and return whether any is new."""
+        is_new = False
+        for edge in catalog.edges.values():
+            for end in list_ends(edge):
+                hashes = gone.get(end.node)
+                if edge.name in loaded and hashes is not None and len(hashes):
+                    is_new |= self.add(edge.name, end.column, hashes)
+                    self.add_missing(end.node, hashes)
+        return is_new
 
     def merge(self, other: "Suspects") -> None:
         """Add all suspects of another key shuffle."""

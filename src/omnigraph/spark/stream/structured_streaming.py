@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
 from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.bulk.rejected_records import REASONS, REJECTED, QuarantineError, settle_published
@@ -86,6 +87,8 @@ RowMapping: TypeAlias = str | Rows | Callable[[DataFrame], Mapping[str, DataFram
 
 # The driver loads a batch of up to this number of rows alone, because starting tasks would take longer.
 MAX_LOCAL_ROWS = 200_000
+# Such batches may have few but long rows.
+MAX_LOCAL_BYTES = 64 * 1024 * 1024
 WHERE = "@where"
 
 
@@ -240,10 +243,9 @@ class _BatchLoader:
             if quarantine is not None:
                 quarantine.finish()
             return
-        # With the limit, a large batch is not counted to its end.
-        is_small = batch.limit(MAX_LOCAL_ROWS + 1).count() <= MAX_LOCAL_ROWS
         catalog = self._session.load_catalog(self._session.head().snapshot)
         frames = map_batch(batch, call.mapping, catalog, is_distinct=call.mode is LoadMode.MERGE)
+        is_small = has_small_rows(list(frames.values()))
         sources = []
         for name, frame in frames.items():
             type_ = find_type(catalog, name)
@@ -285,6 +287,37 @@ class _BatchLoader:
         self._is_first = False
         history = self._session.log.iter_history(self._session.head())
         return any(commit.idempotency_key == key for commit in history)
+
+
+def has_small_rows(frames: Sequence[DataFrame]) -> bool:
+    """Return whether the rows of all frames together fit into the memory of one process.
+
+    The frames are those of a mapping, which may turn one row of a batch into millions.
+    """
+    sizes = [frame.select(_estimate_size(frame).alias("size")) for frame in frames]
+    if not sizes:
+        return True
+    # With the limit, a large batch is not measured to its end.
+    first = reduce(DataFrame.union, sizes).limit(MAX_LOCAL_ROWS + 1)
+    measured = first.agg(f.count("size"), f.sum("size")).first()
+    rows, nbytes = (0, 0) if measured is None else measured
+    return rows <= MAX_LOCAL_ROWS and (nbytes or 0) <= MAX_LOCAL_BYTES
+
+
+def _estimate_size(frame: DataFrame) -> Column:
+    """Return the approximate number of bytes of each row: eight for a value of fixed size."""
+    size = f.lit(0).cast("long")
+    for field in frame.schema.fields:
+        column = f.col(f"`{field.name.replace('`', '``')}`")
+        match field.dataType:
+            case StringType() | BinaryType():
+                size += f.coalesce(f.octet_length(column), f.lit(0))
+            case ArrayType() | MapType() | StructType():
+                # As text a value takes about as much as in Arrow, or more.
+                size += f.coalesce(f.octet_length(f.to_json(f.struct(column))), f.lit(0))
+            case _:
+                size += f.lit(8)
+    return size
 
 
 # --- mapping rows to types ---------------------------------------------------------------------------
