@@ -13,8 +13,7 @@ import omnigraph as og
 from omnigraph.faults import ArmedFaults
 from omnigraph.options import Options, UpkeepOptions
 from omnigraph.runtime import Runtime
-from vector_worlds import SCHEMA, SIZE, World
-from vector_worlds import make_small
+from vector_worlds import SCHEMA, SIZE, World, make_small
 from worlds import runtime
 
 ROWS = 3_000
