@@ -113,9 +113,12 @@ def test_a_limit_does_not_decide_how_many_texts_are_sent(
     graph = made(tmp_path / "g", rows, Options(reranking=reranking))
     calls: list[int] = []
     rerank = OverlapReranker.rerank
-    monkeypatch.setattr(
-        OverlapReranker, "rerank", lambda self, query, texts: calls.append(len(texts)) or rerank(self, query, texts)
-    )
+
+    def count(self: OverlapReranker, query: str, texts: Sequence[str]) -> Sequence[float]:
+        calls.append(len(texts))
+        return rerank(self, query, texts)
+
+    monkeypatch.setattr(OverlapReranker, "rerank", count)
     rank = 'rerank(nearest($d.vec, [1, 0, 0]), $d.body, "w149")'
 
     if isinstance(sent, str):

@@ -1,7 +1,7 @@
 """Encode rows as the documents that other programs read graphs from: GraphML and node-link JSON."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
 
@@ -184,9 +184,11 @@ class NodeLinkEncoder:
             if not self._in_edges:
                 yield self._start_edges()
             ends = zip(*self._names.of_ends(type_, rows), strict=True)
-            heads = ({"source": source, "target": target, "label": type_.name} for source, target in ends)
+            heads: Iterable[Mapping[str, object]] = (
+                {"source": source, "target": target, "label": type_.name} for source, target in ends
+            )
         else:
-            heads = ({"id": name, "labels": [type_.name]} for name in self._names.of_nodes(type_, rows))  # type: ignore[misc]
+            heads = ({"id": name, "labels": [type_.name]} for name in self._names.of_nodes(type_, rows))
         for head, row in zip(heads, values, strict=True):
             data = {name: value for name, value in zip(names, row, strict=True) if value is not None}
             yield (b"" if self._is_first else b",\n") + _encode({**head, **data})

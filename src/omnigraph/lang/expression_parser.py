@@ -190,8 +190,7 @@ class ExpressionParser:
             self.cursor.advance()
             return self._parse_suffixes(BareName(name=Name(token.text, token.span), span=token.span))
         if self._names_properties and token.kind is TokenKind.TYPE and self.cursor.is_followed_by("."):
-            name = abbreviate(self.cursor.peek(2).text)
-            hint = f"in a mutation a property is written without its type: `{name}`"
+            hint = f"in a mutation a property is written without its type: `{abbreviate(self.cursor.peek(2).text)}`"
             self.cursor.refuse(token.span, f"unexpected type `{abbreviate(token.text)}`", hint)
         if self._names_properties and token.kind is TokenKind.TYPE and not self.cursor.is_followed_by("(", "."):
             name = parse_property_name(self.cursor, "a property name")

@@ -304,8 +304,9 @@ class ComputedBinder:
             return None
         if value is not None and isinstance(value.type, ShapedType):
             message = f"`{_clip(node)}` is {value.type}, which shapes results and is not calculated with"
-            help_ = f"its length is `length({_clip(node)})`" if isinstance(value.type, WalkOf) else None
-            self._report(node, message, help_)
+            self._report(
+                node, message, f"its length is `length({_clip(node)})`" if isinstance(value.type, WalkOf) else None
+            )
             return None
         return value
 

@@ -40,7 +40,6 @@ from omnigraph.engine.relational.dialect import UnsupportedForm
 from omnigraph.engine.relational.lower_edges import EdgeColumns, build_edges
 from omnigraph.engine.relational.lower_state import (
     INNER_COUNT,
-    LoweringHost,
     LoweringState,
     ValueColumn,
     check_value,
@@ -51,6 +50,7 @@ from omnigraph.engine.relational.lower_state import (
 )
 from omnigraph.engine.relational.lower_unions import convert_ids, scan_rows, select_type
 from omnigraph.engine.relational.lower_values import bind_block, bind_default, is_test_alone, unnest
+from omnigraph.engine.relational.lowering_host import LoweringHost
 from omnigraph.engine.relational.tree import (
     ID_VALUE,
     MULTIPLICITY,
