@@ -415,9 +415,7 @@ class KeyCache:
         self._tails.put((table.path, covered), tail)
         return tail
 
-    def _load(
-        self, table: KeyedTable, column: pa.Field, tail: _Tail, *, drops_others: bool = True
-    ) -> _FileKeys | None:
+    def _load(self, table: KeyedTable, column: pa.Field, tail: _Tail, *, drops_others: bool = True) -> _FileKeys | None:
         """Return the keys of at least the files of a tail; None if a file does not have the rows that it should.
 
         Those of other files are dropped if there are many, unless the tail is that of a version to come.
