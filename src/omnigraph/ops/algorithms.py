@@ -227,12 +227,15 @@ def _compute(
             named_labels = _name_values(named, labels.values)
             return replace(named_labels, rounds=labels.rounds, is_converged=labels.is_converged)
         case Leiden(resolution=resolution, seed=seed, max_rounds=rounds):
-            found = find_communities(
+            partition = find_communities(
                 network, weights, resolution=resolution, seed=seed, max_rounds=rounds, budget=budget
             )
-            communities = _name_values(named, found.values)
+            communities = _name_values(named, partition.values)
             return replace(
-                communities, rounds=found.rounds, is_converged=found.is_converged, modularity=found.modularity
+                communities,
+                rounds=partition.rounds,
+                is_converged=partition.is_converged,
+                modularity=partition.modularity,
             )
         case ShortestPaths():
             return NodeValues(named.ids, _compute_distances(named, weights, algorithm, budget))

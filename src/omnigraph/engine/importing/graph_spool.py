@@ -230,11 +230,16 @@ def _build_table(path: Path, name: str, rows: _Rows, unit: str) -> SourceTable:
     )
 
 
-def join_parts(tables: Iterable[SourceTable]) -> list[SourceTable]:
-    """Return tables of graphs with the parts of several files together, for a schema that all of them fit."""
+def join_parts(tables: Iterable[SourceTable], types: Mapping[str, str]) -> list[SourceTable]:
+    """Return tables with the parts of several files together, for a schema that all of them fit.
+
+    Parts are the tables of graphs with the same labels, and files to which `types` gives the same type by their path.
+    """
     groups: dict[object, list[SourceTable]] = {}
     for table in tables:
-        groups.setdefault((table.table, table.primary_key) if table.is_graph else id(table), []).append(table)
+        type_ = types.get(str(table.path))
+        file_key = id(table) if type_ is None else (table.table, type_)
+        groups.setdefault((table.table, table.primary_key) if table.is_graph else file_key, []).append(table)
     return [group[0] if len(group) == 1 else _join(group) for group in groups.values()]
 
 
