@@ -507,7 +507,7 @@ def test_a_key_of_several_columns_can_be_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    "keys, message",
     [
         ({"Package": ["name"]}, "in .*Package.csv it is no key"),
         ({"Package": ["size"]}, "in .*Package.csv it is no key"),

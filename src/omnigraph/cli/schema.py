@@ -223,7 +223,9 @@ def show(
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--node", "nodes", multiple=True, metavar="TYPE=FILE", help="A file of nodes of this type; repeatable.")
 @click.option("--edge", "edges", multiple=True, metavar="TYPE=FILE", help="A file of edges of this type; repeatable.")
-@click.option("--key", "keys", multiple=True, metavar="TYPE=COLUMN", help="A column of the key of a type; may be repeated.")
+@click.option(
+    "--key", "keys", multiple=True, metavar="TYPE=COLUMN", help="A column of the key of a type; may be repeated."
+)
 @click.option("--enums", is_flag=True, help="Make columns with few texts enums.")
 @file_options
 @click.option("-o", "--output", metavar="FILE", help="Write the schema here, and the mapping beside it.")

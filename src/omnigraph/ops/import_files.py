@@ -121,7 +121,7 @@ def infer_schema(
 
     Raises:
         FileFormatError, FileMissingError, FileDamagedError: A file can't be read.
-        BadArgumentError: A file is said to hold edges, and its ends can't be found; columns are no key; or no file is named.
+        BadArgumentError: A file is said to hold edges, and its ends can't be found; columns are no key; no file at all.
     """
     options = options or FileOptions()
     forms = options.forms
