@@ -276,7 +276,7 @@ def test_the_headers_of_neo4j_say_what_columns_are(tmp_path: Path) -> None:
     }
     assert rows[1]["p"]["born"] is None
     assert [row["t"]["code"] for row in rows] == ["1", "1"]
-    since = graph.query("match { $p: Person  $p livesIn $t as $e } return { $e.since } order { $p.personId }").rows()
+    since = graph.query("match { $p: Person  $p $e:livesIn $t } return { $e.since } order { $p.personId }").rows()
     assert [row["e.since"] for row in since] == [date(1840, 1, 31), None]
 
 
