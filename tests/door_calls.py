@@ -565,11 +565,6 @@ ERRORS = [
         lambda g, _: g.algorithms.run("pagerang", "Knows"),
         *("algorithm", "pagerang", "--edge", "Knows"),
     ),
-    read(
-        "a parameter of another algorithm",
-        lambda g, _: g.algorithms.run("core_numbers", "Knows", {"seed": "1"}),
-        *("algorithm", "core_numbers", "--edge", "Knows", "--param", "seed=1"),
-    ),
     read("no such table", lambda g, _: g.sql("select * from Persn"), "sql", "select * from Persn"),
     read("sql that writes", lambda g, _: g.sql("drop table Person"), "sql", "drop table Person"),
     read("sql too slow", lambda g, _: g.sql(SQL, seconds=1e-9), "sql", SQL, "--timeout", "0.000000001"),

@@ -48,7 +48,7 @@ class _Draft:
     type: str
     is_edge: bool | None
     """None until it is decided."""
-    given_key: tuple[str, ...] = ()
+    stated_key: tuple[str, ...] = ()
     """The columns that the call names as the key."""
     columns: list[ColumnEvidence] = field(default_factory=list)
     rows: int = 0
@@ -66,7 +66,7 @@ class _Draft:
     @property
     def primary_key(self) -> tuple[str, ...]:
         """The columns that are said to be the key, by a call or by the database."""
-        return self.given_key or self.table.primary_key
+        return self.stated_key or self.table.primary_key
 
 
 def infer_schema(
@@ -90,7 +90,7 @@ def infer_schema(
     _take_keys(drafts, keys)
     for draft in drafts:
         _read_columns(draft)
-        _check_given_key(draft)
+        _refuse_false_key(draft)
     for draft in drafts:
         _find_ends(draft, drafts)
     for draft in drafts:
@@ -153,17 +153,17 @@ def _take_keys(drafts: Sequence[_Draft], keys: Mapping[str, Sequence[str]]) -> N
             near = find_closest(unknown[0], draft.table.columns) if unknown else None
             hint = f"did you mean `{near}`?" if near else f"it has {', '.join(f'`{c}`' for c in draft.table.columns)}"
             raise BadArgumentError("key", f"`{', '.join(unknown)}`", f"{draft.table.name} has no such column; {hint}")
-        draft.given_key = tuple(columns)
+        draft.stated_key = tuple(columns)
 
 
-def _check_given_key(draft: _Draft) -> None:
+def _refuse_false_key(draft: _Draft) -> None:
     """Refuse a key that the call names and that the rows do not have.
 
     Raises:
         BadArgumentError: Its values repeat, are missing, or are of a type that no key has.
     """
-    if draft.given_key and (draft.composite or (draft.key or "",)) != draft.given_key:
-        columns = ", ".join(f"`{column}`" for column in draft.given_key)
+    if draft.stated_key and (draft.composite or (draft.key or "",)) != draft.stated_key:
+        columns = ", ".join(f"`{column}`" for column in draft.stated_key)
         reason = "a key needs texts or whole numbers that every row has and no two rows share"
         raise BadArgumentError("key", columns, f"in {draft.table.name} it is no key: {reason}")
 
@@ -258,7 +258,7 @@ def _list_key_candidates(draft: _Draft) -> Iterator[str]:
     primary = draft.primary_key[0] if len(draft.primary_key) == 1 else None
     if primary is not None:
         yield primary
-    if draft.given_key:
+    if draft.stated_key:
         return
     type_ = draft.type.lower()
     for name in ("id", f"{type_}_id", f"{type_}id", "key", "uuid", "code", "name"):
