@@ -75,7 +75,8 @@ def rank_by_index(
     chosen = _split_candidates(search, index, candidates)
     if not chosen.share:
         return None
-    depth = int((_SPARE_FACTOR * top + _SPARE_ROWS) / chosen.share) + 1
+    # If all rows are candidates, all that is found is one: then the rows to spare only tell whether others tie.
+    depth = top + _SPARE_ROWS if chosen.mask is None else int((_SPARE_FACTOR * top + _SPARE_ROWS) / chosen.share) + 1
     if _is_lookup_cheaper(curve.choose_cells(depth, declared.recall), chosen.live, len(candidates)):
         return ApproximateRank(*compute_exactly(search, candidates), recall=None)
     for attempt in (depth, _DEEPER * depth):
@@ -144,7 +145,9 @@ def _search_once(
     count = depth * get_overfetch(index.kind)
     query = search.query.astype(np.float32)
     search.context.budget.check()
-    hits = search_index(search.rows.table, search.column, index, query, count, cells[0])
+    # In the same search: a look-up after it took half as long as the search.
+    with_vectors = chosen.mask is None and not search.rows.is_resident(search.column)
+    hits = search_index(search.rows.table, search.column, index, query, count, cells[0], with_vectors=with_vectors)
     has_all = len(hits.addresses) < count
     positions = search.rows.columns.layout.find_addresses(hits.addresses)
     estimates = hits.distances.astype(np.float64)
@@ -153,16 +156,20 @@ def _search_once(
         positions, estimates = positions[passing], estimates[passing]
     if len(positions) < top and not has_all:
         return None
-    finalists: Positions = positions
+    kept = np.ones(len(positions), np.bool_)
     if index.kind == IVF_FLAT and len(positions) > top:
         # Distances in single precision decide all but the last places.
         error = _DISTANCE_ERROR * max(1.0, float(np.abs(estimates).max(initial=0.0)))
-        is_near = estimates <= estimates[top - 1] + error
-        if is_near.all() and not has_all:
+        kept = estimates <= estimates[top - 1] + error
+        if kept.all() and not has_all:
             # More rows may tie with the last one.
             return None
-        finalists = positions[is_near]
-    finalists, distances = compute_exactly(search, np.unique(finalists))
+    finalists, first = np.unique(positions[kept], return_index=True)
+    if hits.vectors is None:
+        finalists, distances = compute_exactly(search, finalists)
+    else:
+        # Every row is a candidate, so none of the hits was left out before.
+        distances = compute_distances(to_matrix(hits.vectors)[np.flatnonzero(kept)[first]], search.query, search.metric)
     if search.metric is Metric.COSINE and (len(distances) < top or np.partition(distances, top - 1)[top - 1] >= 1.0):
         # Lance leaves out vectors of zeros, which are at distance 1.
         return None
