@@ -18,7 +18,9 @@ from omnigraph.engine.search.vector_metric import compute_distances
 from omnigraph.engine.tables.index_advisor import VECTOR_KINDS
 from omnigraph.schema.catalog import Metric, VectorIndex
 from omnigraph.storage.arrow_buffers import is_valid
+from omnigraph.storage.table_cache import PinUnreadableError
 from omnigraph.storage.vector_search import IVF_FLAT, StoredVectorIndex, list_vector_indexes, search_index
+from omnigraph.telemetry import log
 
 Floats = NDArray[np.float64]
 # A search asks for this many times the rows that it needs, and some: how many of them are candidates varies.
@@ -62,8 +64,8 @@ def rank_by_index(
 ) -> ApproximateRank | None:
     """Return at least the `top` nearest candidates that the index finds; None if an exact search is as cheap or needed.
 
-    That is: the vectors are in memory or few, too few rows are candidates, the index is not built yet or its recall was
-    not measured, or fewer rows were found than exist.
+    That is: the vectors are in memory or few, too few rows are candidates, the index is not built yet, damaged, or its
+    recall was not measured, or fewer rows were found than exist.
     """
     rows = search.rows
     if top <= 0 or rows.columns.costs.is_light(search.column) or len(candidates) <= top:
@@ -80,7 +82,12 @@ def rank_by_index(
     if _is_lookup_cheaper(curve.choose_cells(depth, declared.recall), chosen.live, len(candidates)):
         return ApproximateRank(*compute_exactly(search, candidates), recall=None)
     for attempt in (depth, _DEEPER * depth):
-        found = _search_once(search, index, curve, chosen, top, attempt, declared.recall)
+        try:
+            found = _search_once(search, index, curve, chosen, top, attempt, declared.recall)
+        except PinUnreadableError as error:
+            # If the table is damaged too, the exact search that follows reports it.
+            log.warning("the index %s of %s is not used: %s", index.name, rows.type.name, error.reason)
+            return None
         if found is not None:
             return _add_uncovered(search, chosen, found, top)
         if attempt > max((measured for measured, _ in curve.depths), default=0):
