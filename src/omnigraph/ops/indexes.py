@@ -91,29 +91,30 @@ def list_indexes(session: Session, snapshot: Snapshot, *, recall: bool = False) 
     for type_ in map_types(view.catalog).values():
         if type_.table_key in snapshot.pins:
             reports += _iter_reports(type_, tables.open_table(type_.table_key), min_rows)
-            reports += _iter_text_reports(session.reads, session.reads.get_reader(view, type_))
+            if session.runtime.options.derived_cache:
+                reports += _iter_text_reports(session.reads, session.reads.get_reader(view, type_))
     return [_add_recall(session, snapshot, report) for report in reports] if recall else reports
 
 
 def _iter_text_reports(cache: GraphCache, rows: TableReader) -> Iterator[IndexReport]:
     """Yield the stored words of large tables, which searches use: of declared texts, and of those searched before."""
-    if rows.count < MIN_STORED_ROWS or not cache.keeps_derived:
+    if rows.count < MIN_STORED_ROWS:
         return
     for prop in list_searched_texts(cache, rows):
-        found = measure_text_coverage(cache, rows, prop)
-        of_fragments = (f for f in rows.columns.layout.fragments if f.number in found.fragments)
+        coverage = measure_text_coverage(cache, rows, prop)
+        of_fragments = (f for f in rows.columns.layout.fragments if f.number in coverage.fragments)
         covered = sum(fragment.rows - fragment.deleted for fragment in of_fragments)
-        is_whole = covered == rows.count
+        state = IndexState.LAGGING if coverage.segments else IndexState.MISSING
         yield IndexReport(
             type_name=rows.type.name,
             column=prop,
             kind=WORDS_KIND,
-            state=IndexState.COMPLETE if is_whole else IndexState.LAGGING if covered else IndexState.MISSING,
+            state=IndexState.COMPLETE if covered == rows.count else state,
             rows=rows.count,
             covered=covered,
-            name=f"{prop}_words" if found.segments else None,
-            segments=found.segments,
-            nbytes=found.nbytes,
+            name=f"{prop}_words" if coverage.segments else None,
+            segments=coverage.segments,
+            nbytes=coverage.nbytes,
         )
 
 

@@ -640,7 +640,6 @@ BaseRank: TypeAlias = Nearest | Bm25 | Rrf
 # Their score of a row depends on all candidates.
 ListRank: TypeAlias = Rrf | Mmr | Rerank
 Rank: TypeAlias = Nearest | Bm25 | ListRank
-# What a search gives of a row.
 SearchValue: TypeAlias = Rank | Distance | Snippet | FuzzyScore
 LIST_RANKS: frozenset[type] = frozenset({Rrf, Mmr, Rerank})
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch

@@ -45,7 +45,7 @@ class VectorModel:
 
 
 def train_model(table: LanceTable, column: str, kind: str, metric: str, fragments: Sequence[int]) -> VectorModel | None:
-    """Train the model of an index of a mergeable kind; None if there are too few vectors for parts of it.
+    """Build the model of an index of a mergeable kind; None if there are too few vectors for parts of it.
 
     Raises:
         IndexUntrainableError: No vector has a direction.

@@ -83,13 +83,13 @@ def rank_by_index(
         return ApproximateRank(*compute_exactly(search, candidates), recall=None)
     for attempt in (depth, _DEEPER * depth):
         try:
-            found = _search_once(search, index, curve, chosen, top, attempt, declared.recall)
+            ranked = _search_once(search, index, curve, chosen, top, attempt, declared.recall)
         except PinUnreadableError as error:
             # If the table is damaged too, the exact search that follows reports it.
             log.warning("the index %s of %s is not used: %s", index.name, rows.type.name, error.reason)
             return None
-        if found is not None:
-            return _add_uncovered(search, chosen, found, top)
+        if ranked is not None:
+            return _add_uncovered(search, chosen, ranked, top)
         if attempt > max((measured for measured, _ in curve.depths), default=0):
             break
     return None

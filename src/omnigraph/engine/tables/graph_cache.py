@@ -162,11 +162,6 @@ class GraphCache:
             sources = [rows.table for rows in tables.all]
             self.store_derived([(_build_derived_key(tables), lambda: encode_topology(topology))], sources)
 
-    @property
-    def keeps_derived(self) -> bool:
-        """Whether anything is stored beside the tables."""
-        return self._derived is not None
-
     def read_derived(self, key: str) -> memoryview | None:
         """Return what another process stored under a key, if any; the caller must check that it is undamaged."""
         return None if self._derived is None else self._derived.read(key)
