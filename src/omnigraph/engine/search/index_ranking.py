@@ -171,11 +171,12 @@ def _search_once(
         if kept.all() and not has_all:
             # More rows may tie with the last one.
             return None
-    finalists, first = np.unique(positions[kept], return_index=True)
+    distinct, first = np.unique(positions[kept], return_index=True)
     if hits.vectors is None:
-        finalists, distances = compute_exactly(search, finalists)
+        finalists, distances = compute_exactly(search, distinct)
     else:
         # Every row is a candidate, so none of the hits was left out before.
+        finalists = distinct.astype(np.int64, copy=False)
         distances = compute_distances(to_matrix(hits.vectors)[np.flatnonzero(kept)[first]], search.query, search.metric)
     if search.metric is Metric.COSINE and (len(distances) < top or np.partition(distances, top - 1)[top - 1] >= 1.0):
         # Lance leaves out vectors of zeros, which are at distance 1.
