@@ -72,7 +72,7 @@ class Ours:
         data = open_documents(place)
         schema = SCHEMA.format(size=SIZE, index=f'@index(kind="{kind}", recall={GOAL})')
         graph = og.create_graph(str(place / f"omnigraph-{kind}"), schema)
-        times = {}
+        times: dict[str, float] = {}
         with _Timer(times, "load"):
             graph.load(nodes={"Doc": data}, mode="append")
         with _Timer(times, "index"):
@@ -179,6 +179,13 @@ def build(engine: str, kind: str, place: Path) -> dict[str, float]:
     return {}
 
 
+def open_engine(engine: str, kind: str, place: Path) -> Engine:
+    """Open an engine whose tables are built."""
+    if engine == LANCEDB:
+        return LanceDb(place)
+    return Ours(place, kind) if engine == OURS else BareLance(place, kind)
+
+
 def measure(engine: str, kind: str, name: str, place: Path) -> dict[str, Any]:
     """Run one query with every vector and text in this process, and return what was measured."""
     questions = read_questions(place)
@@ -187,7 +194,7 @@ def measure(engine: str, kind: str, name: str, place: Path) -> dict[str, Any]:
     importlib.import_module("lancedb" if engine == LANCEDB else "lance")
     vector, text = questions.vectors[-1], questions.texts[-1]
     started = time.perf_counter()
-    opened: Engine = LanceDb(place) if engine == LANCEDB else {OURS: Ours, BARE: BareLance}[engine](place, kind)
+    opened = open_engine(engine, kind, place)
     opened.search(name, vector, text)
     first = time.perf_counter() - started
     probes = 0 if isinstance(opened, Ours) else _choose_probes(opened, name, questions)
@@ -307,8 +314,9 @@ def main() -> None:
     parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        action, engine, kind, *rest, place = arguments.child
-        done = build(engine, kind, Path(place)) if action == "build" else measure(engine, kind, *rest, Path(place))
+        action, engine, kind, *rest = arguments.child
+        place = Path(rest[-1])
+        done = build(engine, kind, place) if action == "build" else measure(engine, kind, rest[0], place)
         print(json.dumps(done))
         return
     with tempfile.TemporaryDirectory() as directory:

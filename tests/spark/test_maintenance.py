@@ -1,6 +1,7 @@
 """Maintenance on executors comes to the same as in this process."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from omnigraph.spark import maintenance
 from omnigraph.spark.maintenance import SparkMaintenanceWorker, create_worker
 from omnigraph.spark.maintenance import _build_task as build
 from omnigraph.spark.session.graph_location import GraphLocation
+from omnigraph.storage.compaction import SegmentBuild
 from upkeep_calls import EAGER, by_table, exported, files_of, fragments, indexed_rows, opened, optimized
 from vector_worlds import World, make_small
 from worlds import runtime
@@ -172,20 +174,26 @@ def test_a_vector_index_is_built_in_parts_and_answers_as_one(
     settled = UpkeepOptions(merged_fragments=99, index_rows=1)
     session.store.runtime = replace(session.runtime, options=replace(session.runtime.options, upkeep=settled))
     worker = SparkMaintenanceWorker(spark, GraphLocation.from_session(session), settled, min_rows=2_000)
-    built: list[maintenance.WorkItem] = []
-    monkeypatch.setattr(maintenance, "_build_task", lambda context, items: built.extend(items) or build(context, items))
+    built: list[object] = []
+
+    def build_noted(context: object, items: Sequence[maintenance.WorkItem]) -> object:
+        built.extend(items)
+        return build(context, items)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr(maintenance, "_build_task", build_noted)
 
     done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test")), worker)
 
     assert not done.has_failed
-    assert len([item for item in built if isinstance(item, maintenance.SegmentBuild) and item.column == "vec"]) == 2
+    assert len([item for item in built if isinstance(item, SegmentBuild) and item.column == "vec"]) == 2
     (index,) = [index for index in world.graph.indexes() if index.column == "vec"]
     assert (index.segments, index.state.value) == (1, "complete")
     found, notes = world.find_recall(1.0)
     assert found >= 0.9
     assert any("approximate" in note for note in notes)
     # The parts are gone: the new version names every index that has files.
-    named = {segment.uuid for segment in world.graph.table("Doc").describe_indices() for segment in segment.segments}
+    described = world.graph.table("Doc").describe_indices()
+    named = {segment.uuid for stored in described for segment in stored.segments}
     files = (tmp_path / "g").glob("nodes/*/_indices/*/*")
     assert {file.parent.name for file in files} == {str(uuid) for uuid in named}
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.bindings import Bindings
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.kernels import find_distinct
 from omnigraph.engine.output.aggregate import group
 from omnigraph.engine.output.distinct import select_distinct
 from omnigraph.engine.output.projection import (
     Frame,
+    Rows,
     ScoreColumn,
     build_frame,
     build_output_schema,
@@ -175,7 +176,7 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
     return top_frame, SortKey(None, descending=not isinstance(rank, Nearest), ranks=by_score)
 
 
-def _find_distinct_rows(frame: Frame, type_name: str, at: Positions) -> Positions:
+def _find_distinct_rows(frame: Frame, type_name: str, at: Rows) -> Rows:
     rows = frame.context.get_reader(type_name)
     # A scan of every row binds the reader's own array: comparing a million neighbours took 0.3 ms of 2.
     if len(at) == rows.count and at is rows.get_positions():
