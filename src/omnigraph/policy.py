@@ -127,6 +127,27 @@ class RowsHiddenError(OmnigraphError):
         return f"`{self.actor}` may not see every row of {target}, and this operation needs an actor who does"
 
 
+class HiddenRowError(OmnigraphError):
+    """A write concerns a row that its author does not see."""
+
+    kind = Kind.DENIED
+
+    @variant
+    def row_hidden(self, type: str, id: str) -> str:
+        """Report that a row has the id, and is hidden."""
+        return f"{type} `{id}`: there is a row with this id that you may not see, so it can't be written"
+
+    @variant
+    def edge_hidden(self, type: str) -> str:
+        """Report that a node has an edge that is hidden."""
+        return f"a node can't be deleted while it has edges of {type} that you may not see"
+
+    @variant
+    def row_out_of_sight(self, type: str, id: str) -> str:
+        """Report that the author would not see the row any more."""
+        return f"{type} `{id}`: you could not see the row after this, so it can't be written; see the policy about rows"
+
+
 class WrongActorError(OmnigraphError):
     """A handle acts for another actor, or for none."""
 

@@ -92,6 +92,18 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "algorithms.label_propagation": (lambda g: g.algorithms.label_propagation("Knows"), {(Action.READ, "main")}),
     "algorithms.shortest_paths": (lambda g: g.algorithms.shortest_paths("Knows", "Ada"), {(Action.READ, "main")}),
     "algorithms.triangle_count": (lambda g: g.algorithms.triangle_count("Knows"), {(Action.READ, "main")}),
+    "algorithms.run": (lambda g: g.algorithms.run("pagerank", "Knows"), {(Action.READ, "main")}),
+    "algorithms.betweenness": (lambda g: g.algorithms.betweenness("Knows"), {(Action.READ, "main")}),
+    "algorithms.core_numbers": (lambda g: g.algorithms.core_numbers("Knows"), {(Action.READ, "main")}),
+    "algorithms.leiden": (lambda g: g.algorithms.leiden("Knows"), {(Action.READ, "main")}),
+    "algorithms.node_similarity": (lambda g: g.algorithms.node_similarity("Knows"), {(Action.READ, "main")}),
+    "algorithms.strongly_connected_components": (
+        lambda g: g.algorithms.strongly_connected_components("Knows"),
+        {(Action.READ, "main")},
+    ),
+    "algorithms.topological_order": (lambda g: g.algorithms.topological_order("Knows"), {(Action.READ, "main")}),
+    "edge_list": (lambda g: g.edge_list("Knows"), {(Action.EXPORT, "main")}),
+    "to_networkx": (lambda g: g.to_networkx(), {(Action.EXPORT, "main")}),
     "cleanup": (lambda g: g.cleanup(keep=100), {(Action.MAINTAIN, None)}),
     "clone": (lambda g: g.clone(f"{g.uri}-copy"), {(Action.EXPORT, None)}),
     "reconciler": (lambda g: g.reconciler(), {(Action.MAINTAIN, None)}),
@@ -111,9 +123,16 @@ SHOW_WHAT_MAY_BE_SEEN = {"tags.list"}
 
 HIDE_ROWS = {
     "accepted_schema",
+    "algorithms.betweenness",
     "algorithms.connected_components",
+    "algorithms.core_numbers",
     "algorithms.label_propagation",
+    "algorithms.leiden",
+    "algorithms.node_similarity",
+    "algorithms.run",
     "algorithms.shortest_paths",
+    "algorithms.strongly_connected_components",
+    "algorithms.topological_order",
     "algorithms.triangle_count",
     "blob",
     "branches.create",
@@ -126,6 +145,7 @@ HIDE_ROWS = {
     "commits",
     "complete",
     "diff",
+    "edge_list",
     "export",
     "export_stream",
     "history",
@@ -136,6 +156,7 @@ HIDE_ROWS = {
     "sql",
     "tags.create",
     "tags.delete",
+    "to_networkx",
 }
 """Verbs for actors who see some rows only: they show, count and change these alone, or no rows at all. A verb that is
 added here is compared on graphs that differ in hidden rows, in `tests/ops/test_hidden_rows.py`."""

@@ -382,11 +382,20 @@ def list_row_rules(session: Session, snapshot: Snapshot) -> list[RowRules]:
     if session.runtime.policy is None:
         return []
     branches = {snapshot.branch}
-    head = session.log.peek_head() if session.log.branch == snapshot.branch else None
-    if head is None or head.snapshot.commit.id != snapshot.commit.id:
+    if snapshot.commit.branch != snapshot.branch and not _is_newest(session, snapshot):
         branches.add(snapshot.commit.branch)
     found = [session.find_row_rules(branch) for branch in sorted(branches)]
     return [rules for rules in found if rules is not None]
+
+
+def _is_newest(session: Session, snapshot: Snapshot) -> bool:
+    """Return whether a state is the newest that was seen of its branch."""
+    try:
+        log = session.checkout(snapshot.branch).log
+        head = log.peek_head()
+    except (BranchMissingError, BranchGoneError, DeniedError):
+        return False
+    return head is not None and head.snapshot.commit.id == snapshot.commit.id
 
 
 def is_readable(session: Session, branch: str) -> bool:

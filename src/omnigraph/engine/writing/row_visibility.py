@@ -10,32 +10,11 @@ from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.row_security.evaluate_rules import RowValues, find_seen_rows
 from omnigraph.engine.row_security.masked_tables import MaskedTables
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
-from omnigraph.errors import Kind, OmnigraphError, variant
+from omnigraph.policy import HiddenRowError
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
 from omnigraph.storage.key_lookup import find_existing_ids
-
-
-class HiddenRowError(OmnigraphError):
-    """A write concerns a row that its author does not see."""
-
-    kind = Kind.DENIED
-
-    @variant
-    def row_hidden(self, type: str, id: str) -> str:
-        """Report that a row has the id, and is hidden."""
-        return f"{type} `{id}`: there is a row with this id that you may not see, so it can't be written"
-
-    @variant
-    def edge_hidden(self, type: str) -> str:
-        """Report that a node has an edge that is hidden."""
-        return f"a node can't be deleted while it has edges of {type} that you may not see"
-
-    @variant
-    def row_out_of_sight(self, type: str, id: str) -> str:
-        """Report that the author would not see the row any more."""
-        return f"{type} `{id}`: you could not see the row after this, so it can't be written; see the policy about rows"
 
 
 def check_rows_seen(table: PendingTable, ids: pa.Array) -> None:
