@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ DOORS: dict[str, Callable[[og.Graph], object]] = {
     "components": lambda g: g.algorithms.connected_components(["Knows", "LivesIn"]).to_arrow().to_pylist(),
     "triangles": lambda g: g.algorithms.triangle_count("Knows").to_arrow().to_pylist(),
     "paths from hidden": lambda g: g.algorithms.shortest_paths("Knows", "h1").to_arrow().to_pylist(),
-    "blob": lambda g: g.blob("Person", "p0", "photo").read().decode(),
+    "blob": lambda g: str(g.blob("Person", "p0", "photo") is None),
     "blob of hidden": lambda g: g.blob("Person", "h1", "photo"),
     "commits": lambda g: [commit.to_json() for commit in g.commits()],
     "commits of a type": lambda g: [commit.to_json() for commit in g.commits(filters={"type": "Person"})],
@@ -169,15 +170,15 @@ WRITES = {
     "match and delete": "match { $p: Person $p knows $q } delete $q",
     "edges by match": "match { $p: Person $q: Person $p.level > 4 } insert Knows { from: $p, to: $q }",
 }
-DOORS |= {
-    f"preview {name}": lambda g, t=text: mutate(g, t, dry_run=True)
-    for name, text in WRITES.items()
-    if text != WRITES["match and delete"]
-}
 
 
 def mutate(graph: og.Graph, text: str, **options: Any) -> object:
     return graph.mutate(f"query q() {{ {text} }}", **options).to_json()
+
+
+# A node that can't be deleted because of hidden edges may be told apart.
+PREVIEWS = {name: text for name, text in WRITES.items() if name != "match and delete"}
+DOORS |= {f"preview {name}": partial(mutate, text=text, dry_run=True) for name, text in PREVIEWS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +285,7 @@ def test_an_actor_who_sees_all_rows_is_not_restricted(tmp_path: Path, policies: 
     # Forbidding applies to admins, too.
     assert len(admin.query("query q() { match { $p: Person } return { $p.name } }").rows()) == 18
     assert len(everything.query("query q() { match { $p: Person } return { $p.name } }").rows()) == 19
-    assert everything.explain("query q() { match { $p: Person } return { $p.name } }")
+    assert everything.explain("query q() { match { $p: Person } return { $p.name } }").plan is not None
 
 
 def test_a_type_without_a_property_of_its_rules_is_hidden(tmp_path: Path) -> None:

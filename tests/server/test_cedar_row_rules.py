@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import cedarpy
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -176,7 +175,8 @@ def find_seen(rules: RowRules | None, rows: list[dict[str, Any]], type_name: str
     def load(name: str) -> pa.Array:
         return pa.array([row[name] for row in rows], types.get(name, pa.string()))
 
-    return np.asarray(find_seen_rows([rules.get_type_rules(type_name)], RowValues(type_, len(rows), load))).tolist()
+    seen = find_seen_rows([rules.get_type_rules(type_name)], RowValues(type_, len(rows), load))
+    return [bool(is_seen) for is_seen in seen]
 
 
 @pytest.mark.parametrize("seed", range(150))
