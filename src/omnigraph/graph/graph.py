@@ -568,7 +568,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             TypeMissingError, MissingError: There is no such type, property or row.
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
+        state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
         return lazy_ops.blob.read_blob(self._session, state, type_name, id, property)
 
 

@@ -159,7 +159,7 @@ def stage_plan(
     """
     if armed is None and any(write.is_streamed for write in writes):
         armed = arm(session.log, parts.base, operation=parts.operation, actor=parts.actor)
-    moves = stage_writes(session, session.open_tables(parts.base.snapshot), writes, armed)
+    moves = stage_writes(session, session.open_whole_tables(parts.base.snapshot), writes, armed)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
         _abandon(session, armed, moves)
