@@ -95,6 +95,8 @@ class Pipeline:
         self._has_multiplicity = has_multiplicity
         self._budget = runner.context.budget
         self._chunk_rows = runner.chunk_rows
+        # The rows of the hop that is looked at: both whether it meets a hub and how it is cut depend on them.
+        self._last_hop: tuple[Step, Bindings, CumulativeRows] | None = None
 
     def run(
         self, steps: tuple[Step, ...], bindings: Bindings, *, is_sorted: bool | None = None, is_whole: bool = True
@@ -119,7 +121,10 @@ class Pipeline:
             closing = self._runner.find_closing(step, steps[index + 1 : index + 2])
             if isinstance(step, Expand):
                 self._runner.reduce_lists(step, bindings, closing, has_multiplicity=self._has_multiplicity)
+                # Shorter lists have fewer rows than were counted before.
+                self._last_hop = self._last_hop if step.node.is_free else None
             row_sums = _NO_ROW_SUMS if paired is not None else self._sum_output_rows(step, bindings)
+            self._last_hop = None
             if self._is_large(step, bindings, row_sums, is_sorted=is_sorted):
                 self._split(steps[index:], bindings, row_sums, is_sorted=is_sorted, is_whole=is_whole)
                 self._budget.release(bindings_nbytes(bindings) if is_claimed else 0)
@@ -180,7 +185,10 @@ class Pipeline:
             return _NO_ROW_SUMS
         match step:
             case Expand():
-                return accumulate_hops(self._runner.get_edge_access(step.link), bindings.columns[step.source])
+                if self._last_hop is None or self._last_hop[0] is not step or self._last_hop[1] is not bindings:
+                    access = self._runner.get_edge_access(step.link)
+                    self._last_hop = step, bindings, accumulate_hops(access, bindings.columns[step.source])
+                return self._last_hop[2]
             case Close() | Filter():
                 return accumulate_even(bindings.size)
             case LeftJoin() | UnionJoin() | Unnest():
