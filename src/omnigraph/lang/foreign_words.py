@@ -80,7 +80,7 @@ PART_HINTS = {
 
 END_HINTS = {
     **dict.fromkeys(("per", "by"), "the best of each group are written `limit 3 per { $c }`"),
-    **dict.fromkeys(("asc", "desc", "ascending", "descending"), "it stands behind its key: `order { $p.name desc }`"),
+    **dict.fromkeys(("asc", "desc", "ascending", "descending"), "it follows its key: `order { $p.name desc }`"),
 }
 """Words that follow a read elsewhere, in small letters, and what to write."""
 
