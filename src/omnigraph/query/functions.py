@@ -41,6 +41,14 @@ class CallContext(Enum):
 _FOREIGN_HELP = {
     "if": "a choice is written `case { $p.age < 18 => 1, else => 2 }`",
     "iif": "a choice is written `case { $p.age < 18 => 1, else => 2 }`",
+    **dict.fromkeys(("int", "integer", "bigint"), "write `to_int(value)`"),
+    **dict.fromkeys(("str", "string", "text", "varchar"), "write `to_string(value)`"),
+    **dict.fromkeys(("float", "double", "real"), "write `to_float(value)`"),
+    **dict.fromkeys(
+        ("degree", "indegree", "outdegree"), "the edges of a node are counted in a block: `count { $p knows $q }`"
+    ),
+    "mode": "the most frequent value is that of the largest group: `order { count(*) desc } limit 1`",
+    "keys": "all properties are columns with `$p.*`; their names are those of the schema",
     "ifnull": "write `coalesce($p.age, 0)`",
     "isnull": "write `coalesce($p.age, 0)`, or test it: `$p.age is null`",
     "isnotnull": "write `$p.age is not null`",
