@@ -167,7 +167,7 @@ def stage_plan(
     """
     if armed is None and any(write.is_streamed for write in writes):
         armed = arm(session.log, parts.base, operation=parts.operation, actor=parts.actor)
-    tables = session.open_tables(parts.base.snapshot)
+    tables = session.open_whole_tables(parts.base.snapshot)
     moves = stage_writes(session, tables, writes, armed, awaits_turn=awaits_turn)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
