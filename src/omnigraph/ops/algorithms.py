@@ -136,7 +136,7 @@ def run_algorithm(
     budget = resolve_budget(session, call.limits)
     budget.subject = "algorithm"
     budget.effect = "" if call.into is None else UNCHANGED
-    session.allow(Action.READ, call.branch)
+    session.allow(Action.READ, call.branch, hides_rows=call.into is None and call.engine is not Engine.SPARK)
     if call.into is not None:
         session.allow(Action.CHANGE, call.branch, signed=call.actor)
     session = session.checkout(call.branch)

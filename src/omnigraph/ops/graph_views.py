@@ -40,7 +40,7 @@ def build_networkx(session: Session, snapshot: Snapshot, types: Sequence[str] | 
         TypeMissingError: There is no such type.
         BadArgumentError: Edges are asked for without the nodes at their ends.
     """
-    session.allow(Action.EXPORT, snapshot.branch)
+    session.allow(Action.EXPORT, snapshot.branch, hides_rows=True)
     try:
         networkx = import_module("networkx")
     except ImportError as error:
@@ -74,7 +74,7 @@ def build_edge_list(
         TypeMissingError: There is no such edge type.
         QueryError: None of them has a property of that name.
     """
-    session.allow(Action.EXPORT, snapshot.branch)
+    session.allow(Action.EXPORT, snapshot.branch, hides_rows=True)
     budget = resolve_budget(session, limits)
     view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
     types = find_edge_types(view.catalog, edges)

@@ -127,7 +127,7 @@ class OptimizeAttempt:
         self._call = call
         self._worker = worker
         self._options = session.runtime.options.upkeep
-        self._table = session.open_tables(head.snapshot).open_table(table_key)
+        self._table = session.open_whole_tables(head.snapshot).open_table(table_key)
         self._type = map_types(session.load_catalog(head.snapshot))[table_key]
 
     def run(self) -> TableUpkeep:
