@@ -77,8 +77,11 @@ def rank_by_index(
     chosen = _split_candidates(search, index, candidates)
     if not chosen.share:
         return None
-    # If all rows are candidates, all that is found is one: then the rows to spare only tell whether others tie.
-    depth = top + _SPARE_ROWS if chosen.mask is None else int((_SPARE_FACTOR * top + _SPARE_ROWS) / chosen.share) + 1
+    if chosen.mask is None:
+        # All that is found is a candidate: the rows to spare only tell whether others tie with the last one.
+        depth = top + (1 if index.kind == IVF_FLAT else _SPARE_ROWS)
+    else:
+        depth = int((_SPARE_FACTOR * top + _SPARE_ROWS) / chosen.share) + 1
     if _is_lookup_cheaper(curve.choose_cells(depth, declared.recall), chosen.live, len(candidates)):
         return ApproximateRank(*compute_exactly(search, candidates), recall=None)
     for attempt in (depth, _DEEPER * depth):
@@ -149,7 +152,8 @@ def _search_once(
     cells = curve.choose_cells(depth, goal)
     if cells is None:
         return None
-    count = depth * get_overfetch(index.kind)
+    # As many as when the recall was measured: one more than the depth, which was the query itself.
+    count = (depth + 1) * get_overfetch(index.kind)
     query = search.query.astype(np.float32)
     search.context.budget.check()
     # In the same search: a look-up after it took half as long as the search.
