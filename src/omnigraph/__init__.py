@@ -255,7 +255,9 @@ _EXPORTS_BY_MODULE = {
 _MODULE_BY_EXPORT = {name: home for home, names in _EXPORTS_BY_MODULE.items() for name in names}
 
 # The packages that `omnigraph[server]` and `omnigraph[mcp]` install.
-_SERVER_PACKAGES = frozenset({"anyio", "cedarpy", "fastapi", "h11", "mcp", "mcp_types", "starlette", "uvicorn"})
+_SERVER_PACKAGES = frozenset(
+    {"anyio", "cedarpy", "cryptography", "fastapi", "h11", "jwt", "mcp", "mcp_types", "starlette", "uvicorn"}
+)
 
 
 def __getattr__(name: str) -> object:

@@ -97,11 +97,11 @@ def _list_directories(start: Path, home: Path | None) -> list[Path]:
 
     Where neither is above, it is the directory alone: other users may write into a parent such as /tmp.
     """
-    found: list[Path] = []
+    directories: list[Path] = []
     for directory in (start, *start.parents):
-        found.append(directory)
+        directories.append(directory)
         if directory == home or (directory / ".git").exists():
-            return found
+            return directories
     return [start]
 
 

@@ -79,6 +79,10 @@ class ExecutionContext:
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        # What is derived from rows is cached by keys that need not name the rows left out.
+        object.__setattr__(self, "cache", self.cache.select_realm(self.view))
+
     @property
     def catalog(self) -> Catalog:
         """The catalog of the state that is read."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
     from omnigraph.ops.export_stream import ExportStream
     from omnigraph.ops.graph_algorithms import Algorithms
-    from omnigraph.ops.graph_views import EdgeList
+    from omnigraph.ops.graph_views import NumberedEdges
     from omnigraph.ops.load import LoadMode, LoadResult, OnDuplicate, Progress
     from omnigraph.ops.load_arguments import GraphData, TypedData
     from omnigraph.ops.mutate import MutationResult
@@ -518,7 +518,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         seconds: float | None = None,
         memory_bytes: int | None = None,
         budget: Budget | None = None,
-    ) -> "EdgeList":
+    ) -> "NumberedEdges":
         """Return edges as Arrow columns of dense numbers, from 0 on, for libraries that take arrays.
 
         `nodes` of the result has a row for each node, whose place is its number, and `edges` the numbers of both ends.
@@ -574,7 +574,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             TypeMissingError, MissingError: There is no such type, property or row.
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
+        state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
         return lazy_ops.blob.read_blob(self._session, state, type_name, id, property)
 
 

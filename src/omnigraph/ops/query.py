@@ -69,7 +69,7 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
     """
     budget = budget or start_budget(session, call)
-    snapshot = resolve_snapshot(session, call, budget.check)
+    snapshot = resolve_snapshot(session, call, budget.check, hides_rows=True)
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
     choice = choose_query_engine(call.engine, bound, plan, context)
@@ -78,9 +78,14 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     return _build_result(call, snapshot, frame, budget)
 
 
-def resolve_snapshot(session: Session, call: QueryCall, check: Callable[[], None] = lambda: None) -> Snapshot:
-    """Return the state that a call reads, after checking that the caller may read it."""
-    session.allow(Action.READ, call.branch)
+def resolve_snapshot(
+    session: Session, call: QueryCall, check: Callable[[], None] = lambda: None, *, hides_rows: bool = False
+) -> Snapshot:
+    """Return the state that a call reads, after checking that the caller may read it.
+
+    `hides_rows` is as for `Session.allow`.
+    """
+    session.allow(Action.READ, call.branch, hides_rows=hides_rows)
     is_past = call.snapshot is not None or call.at is not None
     is_relaxed = call.max_staleness != 0 or call.min_commit is not None
     if (call.snapshot is not None and call.at is not None) or (is_past and is_relaxed):

@@ -21,7 +21,7 @@ def run_sql(session: Session, call: QueryCall, budget: Budget | None = None) -> 
         SqlMemoryError, QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
         SqlFailedError: DuckDB failed.
     """
-    snapshot = resolve_snapshot(session, call)
+    snapshot = resolve_snapshot(session, call, hides_rows=True)
     budget = budget or start_budget(session, call)
     options = session.runtime.options
     if len(call.source.text) > options.query_text_characters:

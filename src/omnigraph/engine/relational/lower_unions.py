@@ -92,7 +92,8 @@ def scan_member(
             assert common is not None  # noqa: S101 - only properties of one common type can be read
             own = declared.find_property(column)
             is_same = own is not None and own.type == common
-            term = term if is_same else ConvertedTerm(None if own is None else column, common)
+            if not is_same:
+                term = ConvertedTerm(None if own is None else column, common)
             source = column if own is not None else ""
         stored += [source] if source and source not in stored else []
         items.append((name, term))

@@ -185,7 +185,10 @@ class SparkInput:
         """Add to `rejects` all records that were rejected while they were read, or checked by themselves."""
         rejects.numbers = {name: number for number, name in reversed(list(enumerate(self._names)))}
         for number in sorted(results):
-            self._take_rejects(number, [results[number].rejects, verdicts[number].rejects], rejects)
+            parts = [results[number].rejects]
+            if number in verdicts:
+                parts.append(verdicts[number].rejects)
+            self._take_rejects(number, parts, rejects)
         rejects.close()
 
     def _take_rejects(self, split: int, parts: Sequence[SplitRejects], rejects: UnreadableRecords) -> None:

@@ -376,6 +376,7 @@ def _begin_rejects(worker: Worker, rows: _AcceptedRows, scratch: ScratchWriter, 
 
 def _finalize(result: SplitResult, rows: _AcceptedRows) -> SplitResult:
     result.lines = rows.lines
+    result.export = rows.export
     result.rejects = rows.rejects.finish()
     return result
 

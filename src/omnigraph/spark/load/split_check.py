@@ -79,7 +79,8 @@ def check_split(
 
 class _SplitCheck:
     def __init__(self, worker: Worker, rules: SeparateRules, scratch: ScratchWriter) -> None:
-        self._worker, self._rules, self._scratch = worker, rules, scratch
+        self._worker, self._rules = worker, rules
+        self._scratch = scratch
         self._ordinals: dict[str, Positions] = {}
         # By node type, the ids that edges of the split name and no node has.
         self._missing: dict[str, list[Hashes]] = {}
