@@ -3,15 +3,12 @@
 None of the rows pass this process. The target is new: nothing is replaced.
 """
 
-import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 
-import lance
 import pyarrow as pa
-from lance.fragment import FragmentMetadata, write_fragments
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everyone knows it by
 
@@ -22,6 +19,7 @@ from omnigraph.spark.read.spark_types import from_spark_array
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import run_job
+from omnigraph.storage.plain_table import create_plain_table, list_data_files, write_plain_rows
 
 _RESULT_DDL = "fragment string, rows long"
 _RESULT_SCHEMA = pa.schema([pa.field("fragment", pa.string()), pa.field("rows", pa.int64())])
@@ -91,9 +89,9 @@ def _write_lance(rows: SparkRows, target: str) -> int:
         written = run_job(
             frame.sparkSession, frame.collect, description=f"omnigraph query {rows.query_name}: write lance"
         )
-        fragments = [FragmentMetadata.from_json(row["fragment"]) for row in written]
+        fragments = [row["fragment"] for row in written]
         _check_files(target, fragments)
-        lance.LanceDataset.commit(target, lance.LanceOperation.Overwrite(schema, fragments))
+        create_plain_table(target, schema, fragments)
         is_done = True
     finally:
         if not is_done and "://" not in target:
@@ -117,18 +115,12 @@ def _build_task(target: str, schema: pa.Schema) -> TaskBody:
 
             reader = pa.RecordBatchReader.from_batches(schema, convert())
             with wrap_file_errors(target):
-                fragments = write_fragments(reader, target, schema=schema, mode="append")
+                fragments = write_plain_rows(target, reader)
             for number, fragment in enumerate(fragments):
-                text = _to_json(fragment)
-                yield pa.RecordBatch.from_pylist(
-                    [{"fragment": text, "rows": 0 if number else count}], schema=_RESULT_SCHEMA
-                )
+                row = {"fragment": fragment, "rows": 0 if number else count}
+                yield pa.RecordBatch.from_pylist([row], schema=_RESULT_SCHEMA)
 
     return run
-
-
-def _to_json(fragment: FragmentMetadata) -> str:
-    return json.dumps(fragment.to_json())
 
 
 def _exists(target: str) -> bool:
@@ -136,10 +128,10 @@ def _exists(target: str) -> bool:
     return "://" not in target and Path(target).exists()
 
 
-def _check_files(target: str, fragments: list[FragmentMetadata]) -> None:
+def _check_files(target: str, fragments: Sequence[str]) -> None:
     for fragment in fragments if "://" not in target else ():
         # An executor on another machine may have written to a local disk of its own.
-        if not all((Path(target) / "data" / file.path).exists() for file in fragment.files):
+        if not all((Path(target) / path).exists() for path in list_data_files(fragment)):
             reason = "files that executors wrote are missing here; name a directory that this machine shares with them"
             raise ExportTargetError(f"`{target}`", reason)
 
