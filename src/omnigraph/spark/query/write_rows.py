@@ -49,7 +49,7 @@ def write_rows(rows: SparkRows, target: str, format_: RowsFormat, commit_id: str
     """Write the rows of a query to a new target, in their order.
 
     Raises:
-        ExportTargetError: The target exists, or executors don't see it.
+        ExportTargetError: The target exists, or executors don't see it, or a name has a dot that Lance refuses.
         QueryError: A calculation or an aggregate exceeds its type.
         SparkFailedError: Spark failed.
     """
@@ -82,7 +82,13 @@ def _write_lance(rows: SparkRows, target: str) -> int:
     if _exists(target):
         raise _refuse(target)
     schema = rows.schema
-    frame = map_tasks(rows.frame, _build_task(target, schema), _RESULT_DDL)
+    dotted = next((name for name in schema.names if "." in name), None)
+    if dotted is not None:
+        reason = f"a column of a Lance table has no dot in its name; give `{dotted}` another one with `as`"
+        raise ExportTargetError(f"`{target}`", reason)
+    # A task knows columns by position: names of a result may differ in case only.
+    numbered = rows.frame.toDF(*(f"c{number}" for number in range(len(schema))))
+    frame = map_tasks(numbered, _build_task(target, schema), _RESULT_DDL)
     is_done = False
     try:
         # Rows of tasks come in the order of their partitions, which is that of the query.
@@ -109,7 +115,6 @@ def _build_task(target: str, schema: pa.Schema) -> TaskBody:
                 nonlocal count
                 for batch in batches:
                     count += batch.num_rows
-                    # By position: names of a result may differ in case only.
                     columns = [from_spark_array(batch.column(at), each.type) for at, each in enumerate(schema)]
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
