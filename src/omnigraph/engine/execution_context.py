@@ -12,6 +12,7 @@ from omnigraph.engine.physical_plan import Link
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.query_progress import ReportProgress
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
@@ -68,6 +69,8 @@ class ExecutionContext:
     embed: Embed = refuse_embedding
     rerank: RerankTexts = RerankTexts()
     profile: QueryProfile | None = None
+    progress: ReportProgress | None = None
+    """Called with the progress of a query that runs in DuckDB."""
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
     # By the text of a hop over several edges, whether its upper bound left nodes unreached.
     cut_offs: dict[str, CutOff] = field(default_factory=dict, repr=False, compare=False)

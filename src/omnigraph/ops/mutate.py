@@ -238,7 +238,7 @@ class _Mutation:
                 return deferred, None
             OUTDATED_RUNS.forget(session.log, call)
             parts, writes = self._evaluate(head)
-            staged = stage_plan(session, parts, writes)
+            staged = stage_plan(session, parts, writes, awaits_turn=get_queue(session.log).is_busy)
         self.is_quick = cost.is_quick
         return staged
 

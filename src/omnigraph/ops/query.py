@@ -14,6 +14,7 @@ from omnigraph.engine.output.result_pipeline import ResultFrame, resolve_row_ran
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.query_progress import ReportProgress
 from omnigraph.engine.rerankers.factory import build_query_reranker
 from omnigraph.engine.result import Result, Target
 from omnigraph.engine.search.search_arguments import SEARCHES, check_search_arguments
@@ -52,6 +53,8 @@ class QueryCall:
     """The newest state may have been replaced so many seconds ago."""
     min_commit: str | None = None
     """A commit that the state contains."""
+    progress: ReportProgress | None = None
+    """Called again and again, in another thread, while DuckDB runs the query."""
 
 
 def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
@@ -132,6 +135,7 @@ def begin(
         embed=build_query_embedder(session.runtime, budget),
         rerank=build_query_reranker(session.runtime, budget),
         profile=trace,
+        progress=call.progress,
     )
     return bound, context
 
