@@ -288,7 +288,7 @@ def test_a_task_that_outlives_its_phase_leaves_nothing(graph: og.Graph, tmp_path
     with pytest.raises(FencedError, check=has_code("phase_closed")):
         note.on_complete(["nodes/late.lance"])
     with pytest.raises(FencedError, check=has_code("phase_closed")):
-        list(run_splits(given.spec, phase.number, [0], StageWork()))
+        list(run_splits(given.spec, phase.number, [[0]], StageWork()))
     armed.lease.disarm()
     given.close()
 

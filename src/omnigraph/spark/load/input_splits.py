@@ -39,6 +39,9 @@ from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
 TARGET_BYTES = 64 * 1024 * 1024
+# On many cores, small inputs are packed to no less than this share of the target: the start of a task and its fragment
+# cost about as much as reading a few megabytes.
+_MIN_PACK_SHARE = 8
 # The end of a split that is all of its input.
 WHOLE = -1
 
@@ -114,6 +117,18 @@ def plan_splits(inputs: Sequence[InputSource], *, target_bytes: int = TARGET_BYT
         for start, end, size in _plan_ranges(source, max(target_bytes, 1)):
             splits.append(Split(number=len(splits), input=number, start=start, end=end, size=size))
     return splits
+
+
+def pack_splits(splits: Sequence[Split], *, target_bytes: int, cores: int) -> list[range]:
+    """Group consecutive splits to packs of up to `target_bytes`, each read by one task, which stages its rows together.
+
+    Packs are smaller if there would be fewer than cores. A split that is larger than the target is a pack of its own.
+    """
+    smallest = max(target_bytes // _MIN_PACK_SHARE, 1)
+    target = min(max(sum(split.size for split in splits) // max(cores, 1), smallest), max(target_bytes, 1))
+    if not splits:
+        return []
+    return [range(start, end) for start, end, _ in _group_neighbours([split.size for split in splits], target)]
 
 
 def count_lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dict[int, int]:
