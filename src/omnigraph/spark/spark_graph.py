@@ -29,11 +29,13 @@ from omnigraph.spark.data_source import register
 from omnigraph.spark.load.frame_digest import digest_frames
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.query.run_query import QueryJob, SparkRows, run_query
-from omnigraph.spark.read.dataframe_reader import read_frame
+from omnigraph.spark.read.change_rows import plan_change_scan
+from omnigraph.spark.read.dataframe_reader import read_change_frame, read_frame
 from omnigraph.spark.read.export import export_on_spark
 from omnigraph.spark.read.sql_views import TypeUsage, run_sql
 from omnigraph.spark.read.table_scan import find_type, plan_scan
 from omnigraph.spark.session.error_translation import surface_errors
+from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.spark_session import session as spark_session
 from omnigraph.spark.stream.structured_streaming import GraphStream, RowMapping, StreamCall, start_stream
 
@@ -106,6 +108,23 @@ class SparkGraph:
         """
         with surface_errors():
             return run_sql(self.spark, text, self._catalog, self._read_used)
+
+    def changes(self, *, since: str | None = None, types: Sequence[str] | None = None) -> DataFrame:
+        """Return the changes of this snapshot's branch after the commit `since`, up to the snapshot.
+
+        A row is a node or edge that a commit inserted, updated or deleted, or (`change = 'schema'`) a change of the
+        schema; `before` and `after` are JSON texts. Commits are those of `Graph.changes`. Tasks read the commits, so
+        rows come in any order: sort by `seq`. As a stream, the data source reads the same with `changes=true`.
+
+        Raises:
+            CommitMissingError: `since` is not a commit of the branch.
+            CommitCollectedError, DataDroppedError: The next changes can no longer be read.
+            TypeMissingError: There is no type of that name.
+        """
+        session = self._session.checkout(self._snapshot.branch)
+        location = GraphLocation.from_session(session)
+        scan, commits = plan_change_scan(session, location, since, types, self.commit_id)
+        return read_change_frame(self.spark, scan, commits)
 
     def query(
         self, source: str | Source, *, name: str | None = None, params: Mapping[str, object] | None = None
