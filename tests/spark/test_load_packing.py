@@ -2,15 +2,20 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
 from load_calls import Record, edge, loaded, person, text_of
 from mutating import column, new_graph
+from omnigraph.engine.decoding.input_files import FileDamagedError
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, TypedSource
-from omnigraph.spark.load.input_splits import Split, pack_splits
+from omnigraph.ops.load_inputs import expand_inputs
+from omnigraph.spark.load.input_splits import Split, pack_splits, plan_splits
 from omnigraph.spark.load.load_spec import FIRST_FRAME_SPLIT, MAX_FRAMES, SPLITS_PER_FRAME, FrameSource
+from omnigraph.spark.load.split_planning import plan_in_tasks
 from spark_loading import APART, left_over, reasons, spark_loaded, texts
 
 FILES = 24
@@ -111,3 +116,23 @@ def test_numbers_of_splits_have_room_for_millions_of_files() -> None:
     assert first.first_split == FIRST_FRAME_SPLIT > 4_000_000
     assert last.splits.stop <= 1 << 24
     assert len(first.splits) == SPLITS_PER_FRAME
+
+
+def test_the_splits_of_many_files_are_planned_in_tasks(spark: SparkSession, graph: og.Graph, tmp_path: Path) -> None:
+    place = tmp_path / "in"
+    place.mkdir()
+    for number in range(5):
+        table = pa.table({"name": [f"p{number}-{row}" for row in range(100)]})
+        pq.write_table(table, place / f"{number}.parquet", row_group_size=20)
+    given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=place),))
+    inputs = expand_inputs(given, graph._session.load_catalog(graph._session.head().snapshot))
+
+    planned = plan_in_tasks(spark, inputs, target_bytes=300, max_local_files=4)
+
+    assert plan_splits(inputs, target_bytes=300, planned=planned) == plan_splits(inputs, target_bytes=300)
+    assert len(planned) == 5 < sum(map(len, planned.values()))
+    assert plan_in_tasks(spark, inputs, target_bytes=300, max_local_files=5) == {}
+    (place / "3.parquet").write_bytes(b"PAR1 broken" * 100)
+    broken = expand_inputs(given, graph._session.load_catalog(graph._session.head().snapshot))
+    with pytest.raises(FileDamagedError, match=r"3\.parquet"):
+        plan_in_tasks(spark, broken, target_bytes=300, max_local_files=4)

@@ -89,7 +89,7 @@ def test_a_task_that_fails_leaves_nothing(graph: og.Graph, spark: SparkSession) 
     age = "cast(if(id = 9, raise_error('no'), id) as int) age"
     rows = spark.range(0, 10, 1, 1).selectExpr("concat('p', id) name", age)  # one task: others may outlive an abort
 
-    with refused("omnigraph"):
+    with refused("no"):
         save(rows, graph, "Person")
 
     assert people(graph) == {"ada": (36, 7)}

@@ -83,7 +83,7 @@ class SparkRecords:
 
     def read(self) -> None:
         """Read all input, and stage its rows."""
-        self.armed, self._phases = self._input.begin(keeps_staged=True, cores=self._jobs.cores)
+        self.armed, self._phases = self._input.begin(keeps_staged=True, spark=self._jobs.spark)
         with self._open.open_phase() as phase:
             results = self._jobs.run_splits(self._input.spec, phase.number, StageWork(), doing="read", is_first=True)
             self.unreadable = self._input.take_over(results, self.rejects)

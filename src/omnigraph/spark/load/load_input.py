@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm
@@ -46,6 +46,7 @@ from omnigraph.spark.load.recheck import FetchedRows
 from omnigraph.spark.load.reject_log import SplitRejects, take_rejects
 from omnigraph.spark.load.row_chunks import read_chunk
 from omnigraph.spark.load.split_check import SplitVerdict
+from omnigraph.spark.load.split_planning import plan_in_tasks
 from omnigraph.spark.load.task_phases import Phases
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.session.error_translation import surface_errors
@@ -131,13 +132,15 @@ class SparkInput:
         """Return the number of a split's input, and the number of its lines before the split."""
         return self.files[split], self._before[split]
 
-    def begin(self, *, keeps_staged: bool, cores: int = 1) -> tuple[ArmedWrite, Phases]:
-        """Plan the splits for this number of cores, and announce the load before any file is written."""
+    def begin(self, *, keeps_staged: bool, spark: SparkSession | None = None) -> tuple[ArmedWrite, Phases]:
+        """Plan the splits, for the cores of Spark, and announce the load before any file is written."""
         session, call = self._session, self.call
         inputs = spool_inputs(self.sources, self._scratch.directory)
         # Planned with paths as they were given, because errors of planning quote them.
-        splits = plan_splits(inputs, target_bytes=self._split_bytes)
+        planned = None if spark is None else plan_in_tasks(spark, inputs, target_bytes=self._split_bytes)
+        splits = plan_splits(inputs, target_bytes=self._split_bytes, planned=planned)
         inputs = [make_path_absolute(source) for source in inputs]
+        cores = 1 if spark is None else spark.sparkContext.defaultParallelism
         packs = pack_splits(splits, target_bytes=self._split_bytes, cores=cores)
         check_parts("the files", len(splits), FIRST_FRAME_SPLIT)
         check_parts("the DataFrames", len(self.frames), MAX_FRAMES)

@@ -94,11 +94,6 @@ class LoadJobs:
     max_local_read_bytes: int = MAX_LOCAL_READ_BYTES
     max_driver_suspects: int = MAX_DRIVER_SUSPECTS
 
-    @property
-    def cores(self) -> int:
-        """The number of cores of all executors."""
-        return self.spark.sparkContext.defaultParallelism
-
     def run_splits(
         self,
         spec: LoadSpec,
@@ -209,7 +204,8 @@ class LoadJobs:
         return find_suspicious_keys(decode_catalog(spec.catalog), rules, parts)
 
     def _choose_buckets(self, keys: int) -> int:
-        return min(max(-(-keys // _KEYS_PER_BUCKET), self.cores), _MAX_BUCKETS)
+        cores = self.spark.sparkContext.defaultParallelism
+        return min(max(-(-keys // _KEYS_PER_BUCKET), cores), _MAX_BUCKETS)
 
 
 def _build_key_task(spec: LoadSpec, sources: Sequence[KeySource], buckets: int) -> TaskBody:
