@@ -6,7 +6,7 @@ server on a local disk, and threads on an object store that takes 30 ms for each
 machine; compare the lines of one run. A lone writer is the yardstick: it commits without waiting.
 
 The object store is the S3 server of the tests, in a process of its own, so run it with `PYTHONPATH=tests`; `make bench`
-does. `--ways` and `--seconds` choose less, `--quick` two seconds for each; other arguments are numbers of writers. The
+does. `--ways` and `--seconds` choose less, `--quick` four seconds for each; other arguments are numbers of writers. The
 CPU time of HTTP clients is that of the server and of the clients.
 """
 
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -34,9 +34,11 @@ from omnigraph.runtime import Runtime
 from s3_server import fresh_uri, s3_server
 
 WRITERS = (1, 64)
-# Long enough for several groups of 64 on a slow disk.
-SECONDS = 6.0
-QUICK_SECONDS = 2.0
+# In each round several groups of 64 are published, also on a slow disk. One number of writers follows the other, so
+# that other load on the machine, and the length of the history, affect all of them alike.
+ROUNDS = 4
+SECONDS = 8.0
+QUICK_SECONDS = 4.0
 ROWS = 512
 LATENCY_SECONDS = 0.03
 SCHEMA = "node Item { name: String @key  n: I64 }\n"
@@ -212,26 +214,51 @@ def build_writes(mutate: Mutate) -> dict[str, Callable[[int], object]]:
     }
 
 
-def measure(way: str, writers: int, seconds: float, alone: dict[str, float]) -> None:
-    """Print a line for each kind of write, on a new graph."""
+@dataclass
+class Measured:
+    """What some numbers of writers did in all their rounds."""
+
+    writers: int
+    seen: Writers = field(default_factory=Writers)
+    elapsed: float = 0.0
+    cpu: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Commits per second."""
+        return len(self.seen.seconds) / self.elapsed
+
+    def add_round(self, bench: Bench, write: Callable[[int], object], seconds: float) -> None:
+        """Let the writers work for some seconds."""
+        before = bench.read_cpu()
+        self.elapsed += self.seen.run(write, self.writers, seconds)
+        self.cpu += bench.read_cpu() - before
+
+    def format_row(self, alone: float) -> str:
+        """Return the columns behind the name; `alone` is the rate to compare with."""
+        commits = len(self.seen.seconds)
+        p99 = statistics.quantiles(self.seen.seconds, n=100)[-1] if commits > 1 else self.elapsed
+        conflicts = 100 * self.seen.conflicts / max(commits + self.seen.conflicts, 1)
+        return (
+            f"{self.writers:>8}{self.rate:>11.1f}{self.rate / alone:>9.2f}"
+            f"{1000 * self.cpu / max(commits, 1):>10.1f}{1000 * p99:>10.0f}{conflicts:>11.1f}"
+        )
+
+
+def measure(way: str, numbers: Sequence[int], seconds: float) -> None:
+    """Print a line for each kind of write and number of writers, on a new graph."""
     with WAYS[way]() as bench:
         for name, write in build_writes(bench.mutate).items():
-            write(0)
+            for writer in range(max(numbers)):
+                write(writer)
             before = bench.read()
-            seen = Writers()
-            cpu = bench.read_cpu()
-            elapsed = seen.run(write, writers, seconds)
-            cpu = bench.read_cpu() - cpu
-            commits = len(seen.seconds)
-            rate = commits / elapsed
-            alone.setdefault(name, rate)
-            p99 = statistics.quantiles(seen.seconds, n=100)[-1] if commits > 1 else elapsed
-            conflicts = 100 * seen.conflicts / max(commits + seen.conflicts, 1)
-            print(
-                f"{way:<14}{name:<27}{writers:>8}{rate:>11.1f}{rate / alone[name]:>9.2f}"
-                f"{1000 * cpu / max(commits, 1):>10.1f}{1000 * p99:>10.0f}{conflicts:>11.1f}",
-                flush=True,
-            )
+            all_measured = [Measured(writers) for writers in numbers]
+            for _ in range(ROUNDS):
+                for measured in all_measured:
+                    measured.add_round(bench, write, seconds / ROUNDS)
+            for measured in all_measured:
+                print(f"{way:<14}{name:<27}{measured.format_row(all_measured[0].rate)}", flush=True)
+            commits = sum(len(measured.seen.seconds) for measured in all_measured)
             if name == "increments of one row" and bench.read() - before != commits:
                 raise SystemExit(f"the counter grew by {bench.read() - before}, after {commits} increments")
 
@@ -250,9 +277,7 @@ def main() -> None:
     print(f"{os.cpu_count()} cores")
     print(f"{'':<41}{'writers':>8}{'commits/s':>11}{'x first':>9}{'CPU ms':>10}{'p99 ms':>10}{'conflict %':>11}")
     for way in arguments.ways:
-        alone: dict[str, float] = {}
-        for writers in arguments.writers:
-            measure(way, writers, arguments.seconds, alone)
+        measure(way, arguments.writers, arguments.seconds)
 
 
 if __name__ == "__main__":

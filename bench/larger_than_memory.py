@@ -109,18 +109,14 @@ cpu = time.process_time()
 print(f"{time.perf_counter() - start:.1f}|{cpu:.1f}|{peak}|{outcome}")
 """
 
-
 _GROUPS = (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"))
 
 
 @contextmanager
 def limit_memory(limit: int) -> Iterator[Path | None]:
     """Yield the directory of a control group with a limit; None if there can't be one."""
-    for parent, file in (
-        (Path("/sys/fs/cgroup"), "memory.max"),
-        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
-    ):
-        group = parent / f"omnigraph-bench-{os.getpid()}"
+    for parent, file in _GROUPS:
+        group = Path(parent) / f"omnigraph-bench-{os.getpid()}"
         try:
             group.mkdir()
         except OSError:

@@ -1,160 +1,151 @@
-"""Compare search over documents with vectors to LanceDB and bare Lance: same data, same run, in turns.
+"""Compare search over documents with vectors to LanceDB and bare Lance, each engine in a process of its own.
 
-Prints medians in milliseconds of wall time and CPU time (on a busy machine, trust the latter), ratios, and for
-`nearest` the share of the ten true neighbours that were returned. Ours is measured exact, without an index, and with a
-declared IVF_FLAT index of recall 0.98; LanceDB without an index and with an approximate one at two settings; bare Lance
-over the table and index of ours. `--rows N` and `--rounds N` make the run shorter, `--full` has a million rows,
-`--hnsw` adds a graph index, which takes minutes to build.
+Prints, for every engine, the time to load and to index, the first query in a new process (with opening), medians of
+later ones by the clock and in CPU time (on a busy machine, trust the latter), the memory after all queries, and for
+`nearest` the share of the ten true neighbours that were returned. Ours is measured with a declared index of each
+`--kinds` at recall 0.98, and exactly; bare Lance searches the table and index of the first kind. Bare Lance and LanceDB
+look at the smallest number of cells at which they reach that recall too. `--rows` and `--questions` make it shorter,
+`--keep DIR` keeps everything, so that a next run measures only; `--engines` selects some.
 """
 
 import argparse
-import gc
 import importlib.util
+import json
 import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-import omnigraph as og
+from search_data import FILTERED, SIZE, TOP, Questions, open_documents, read_questions, write_documents
 
-SIZE, CLUSTERS, WORDS, LETTERS = 384, 500, 40_000, "etaoinshrdlucmfwypvbgkjqxz"
-SCHEMA = "node Doc { key: String @key  text: String @index  vec: Vector(%d) %s  bucket: I32 }"
-INDEX = '@index(kind="ivf_flat", recall=0.98)'
-TOP = 10
-FILTERED = 5
-"""The share of rows that pass the filter, in percent."""
+GOAL = 0.98
+SCHEMA = "node Doc {{ key: String @key  text: String @index  vec: Vector({size}) {index}  bucket: I32 }}"
 PARAMS = {"v": f"Vector({SIZE})", "t": "String"}
 ALL, SOME = "$d: Doc", f"$d: Doc  $d.bucket < {FILTERED}"
 NEAREST, BM25 = "nearest($d.vec, $v)", "bm25($d.text, $t)"
+EXACT = "nearest($d.vec, $v, exact=true)"
 QUERIES = {
     "nearest": (ALL, NEAREST),
     f"nearest of {FILTERED}%": (SOME, NEAREST),
     "bm25": (ALL, BM25),
     f"bm25 of {FILTERED}%": (SOME, BM25),
     "hybrid": (ALL, f"rrf({NEAREST}, {BM25})"),
+    "nearest exact": (ALL, EXACT),
 }
 """The pattern and the sort key of each query, by name."""
-OURS, INDEXED, BARE = "omnigraph", "omnigraph IVF", "bare Lance"
-PROBES = 20
+KINDS = ("ivf_flat", "ivf_pq", "ivf_rq", "hnsw")
+OURS, BARE, LANCEDB = "omnigraph", "bare Lance", "LanceDB"
+PROBES = (1, 2, 5, 10, 20, 50, 100, 200)
+_CALIBRATED = 20
+"""Queries by which the number of cells is chosen."""
 
 
-@dataclass(frozen=True)
-class Documents:
-    """The documents, and the vectors and texts to search for."""
+class Engine(Protocol):
+    """An engine that is open."""
 
-    table: pa.Table
-    vectors: NDArray[np.float32]
-    query_vectors: NDArray[np.float32]
-    query_texts: list[str]
-
-    def find_true_neighbours(self, number: int, *, filtered: bool) -> set[str]:
-        """Return the keys of the rows that are nearest to a query vector, by brute force."""
-        buckets = self.table["bucket"].to_numpy()
-        rows = np.flatnonzero(buckets < FILTERED) if filtered else np.arange(len(self.vectors))
-        order = np.argsort(-(self.vectors[rows].astype(np.float64) @ self.query_vectors[number].astype(np.float64)))
-        return set(self.table["key"].take(pa.array(rows[order[:TOP]])).to_pylist())
-
-
-def build_documents(rows: int, questions: int) -> Documents:
-    """Generate clustered unit vectors, and texts of 50 words whose frequencies follow Zipf's law."""
-    random = np.random.default_rng(1)
-    lengths = random.integers(3, 11, WORDS)
-    letters = np.array(list(LETTERS))
-    words = np.array(["".join(random.choice(letters, n)) for n in lengths], object)
-    drawn = words[np.minimum(random.zipf(1.3, (rows, 50)) - 1, WORDS - 1)]
-    centres = random.standard_normal((CLUSTERS, SIZE)).astype(np.float32)
-    vectors = _normalize(centres[random.integers(0, CLUSTERS, rows)] + 0.7 * _draw_noise(random, rows))
-    query_vectors = _normalize(centres[random.integers(0, CLUSTERS, questions)] + 0.7 * _draw_noise(random, questions))
-    texts = [" ".join(words[random.integers(20, 3_000, 3)]) for _ in range(questions)]
-    table = pa.table(
-        {
-            "key": [f"d{number:07}" for number in range(rows)],
-            "text": [" ".join(row) for row in drawn],
-            "vec": pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), SIZE),
-            "bucket": pa.array(random.integers(0, 100, rows), pa.int32()),
-        }
-    )
-    return Documents(table, vectors, query_vectors, texts)
-
-
-def _draw_noise(random: np.random.Generator, rows: int) -> NDArray[np.float32]:
-    return random.standard_normal((rows, SIZE)).astype(np.float32)
-
-
-def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    normalized: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return normalized
+    def search(self, name: str, vector: NDArray[np.float32], text: str) -> list[str]:
+        """Return the keys of the best rows."""
+        ...
 
 
 class Ours:
-    """This engine, through its public API; exact, or with a declared vector index."""
+    """This engine, through its public API."""
 
-    def __init__(self, root: Path, data: Documents, *, indexed: bool = False) -> None:
-        path = str(root / ("indexed" if indexed else "omni"))
-        started = time.perf_counter()
-        og.create_graph(path, SCHEMA % (SIZE, INDEX if indexed else "@index")).load(
-            nodes={"Doc": data.table}, mode="append"
-        )
-        loaded = time.perf_counter()
-        if indexed:
-            og.open_graph(path).optimize()
-            print(f"omnigraph: indexed and measured in {time.perf_counter() - loaded:.1f} s")
-        print(f"omnigraph: loaded in {loaded - started:.1f} s")
-        # Opened again, so that nothing is in memory.
-        self.graph = og.open_graph(path)
+    def __init__(self, place: Path, kind: str) -> None:
+        import omnigraph as og
 
-    def search(self, name: str, vector: list[float], text: str) -> list[str]:
-        """Return the keys of the best rows."""
+        self.graph = og.open_graph(str(place / f"omnigraph-{kind}"), read_only=True)
+
+    @staticmethod
+    def build(place: Path, kind: str) -> dict[str, float]:
+        """Load the documents and optimize; return the seconds of each."""
+        import omnigraph as og
+
+        data = open_documents(place)
+        schema = SCHEMA.format(size=SIZE, index=f'@index(kind="{kind}", recall={GOAL})')
+        graph = og.create_graph(str(place / f"omnigraph-{kind}"), schema)
+        times: dict[str, float] = {}
+        with _Timer(times, "load"):
+            graph.load(nodes={"Doc": data}, mode="append")
+        with _Timer(times, "index"):
+            graph.optimize()
+        return times
+
+    def search(self, name: str, vector: NDArray[np.float32], text: str) -> list[str]:
+        """See Engine."""
         matched, rank = QUERIES[name]
-        params = {key: value for key, value in (("v", vector), ("t", text)) if f"${key}" in rank}
+        params = {key: value for key, value in (("v", vector.tolist()), ("t", text)) if f"${key}" in rank}
         declared = ", ".join(f"${key}: {PARAMS[key]}" for key in params)
         query = f"query q({declared}) {{ match {{ {matched} }} return {{ $d.key }} order {{ {rank} }} limit {TOP} }}"
         return [row["d.key"] for row in self.graph.query(query, params=params).rows()]
 
 
 class BareLance:
-    """Lance over the table of the indexed graph, by the same index."""
+    """Lance over the table of one of our graphs, by the same index."""
 
-    def __init__(self, graph: og.Graph) -> None:
+    def __init__(self, place: Path, kind: str) -> None:
         import lance
 
+        import omnigraph as og
+
+        graph = og.open_graph(str(place / f"omnigraph-{kind}"), read_only=True)
         pin = graph.snapshot().pin("node:Doc")
         self.dataset = lance.dataset(f"{graph.uri}/{pin.path}", version=pin.version)
+        self.probes = 20
 
     def search(self, name: str, vector: NDArray[np.float32], text: str) -> list[str]:
-        """Return the keys of the nearest rows."""
+        """See Engine."""
         del text
         where = f"bucket < {FILTERED}" if name.endswith("%") else None
-        nearest = {"column": "vec", "q": vector, "k": TOP, "metric": "cosine", "minimum_nprobes": PROBES}
+        nearest = {"column": "vec", "q": vector, "k": TOP, "metric": "cosine", "minimum_nprobes": self.probes}
         found = self.dataset.to_table(columns=["key", "_distance"], nearest=nearest, filter=where, prefilter=True)
         keys: list[str] = found["key"].to_pylist()
         return keys
 
 
-class Peer:
-    """LanceDB, with one kind of vector index or none, and a full-text index."""
+class LanceDb:
+    """LanceDB with a full-text index and IVF_FLAT."""
 
-    def __init__(self, table: Any, probes: int | None) -> None:  # noqa: ANN401 - an optional peer has no types here
-        self.table = table
-        self.probes = probes
+    def __init__(self, place: Path) -> None:
+        import lancedb
+
+        self.table = lancedb.connect(str(place / "lancedb")).open_table("docs")
+        self.probes = 20
+
+    @staticmethod
+    def build(place: Path) -> dict[str, float]:
+        """Load and index the documents; return the seconds of each."""
+        import lancedb
+
+        data = open_documents(place)
+        times: dict[str, float] = {}
+        with _Timer(times, "load"):
+            table = lancedb.connect(str(place / "lancedb")).create_table("docs", data)
+        with _Timer(times, "index"):
+            table.create_fts_index("text", use_tantivy=False)
+            cells = max(16, len(data) // 400)
+            table.create_index(metric="cosine", vector_column_name="vec", index_type="IVF_FLAT", num_partitions=cells)
+        return times
 
     def search(self, name: str, vector: NDArray[np.float32], text: str) -> list[str]:
-        """Return the keys of the best rows."""
+        """See Engine."""
+        search: Any
         if name.startswith("nearest"):
             search = self.table.search(vector).distance_type("cosine")
-            search = search.bypass_vector_index() if self.probes is None else search.nprobes(self.probes)
+            search = search.bypass_vector_index() if name.endswith("exact") else search.nprobes(self.probes)
         elif name.startswith("bm25"):
             search = self.table.search(text, query_type="fts")
         else:
             search = self.table.search(query_type="hybrid").vector(vector).text(text).distance_type("cosine")
-            search = search.nprobes(self.probes or 20)
+            search = search.nprobes(self.probes)
         if name.endswith("%"):
             search = search.where(f"bucket < {FILTERED}", prefilter=True)
         scores = {"nearest": ["_distance"], "bm25": ["_score"]}.get(name.split(maxsplit=1)[0], [])
@@ -162,108 +153,183 @@ class Peer:
         return keys
 
 
-def build_peers(root: Path, data: Documents, *, hnsw: bool) -> dict[str, Peer]:
-    """Load and index LanceDB, and return it at each setting; empty if it is not installed."""
-    if importlib.util.find_spec("lancedb") is None:
-        print("LanceDB is not installed: only omnigraph is measured")
-        return {}
-    import lancedb
+class _Timer:
+    """Measure a block, by the clock and in CPU time."""
 
-    peers: dict[str, Peer] = {}
-    database = lancedb.connect(str(root / "lancedb"))
+    def __init__(self, times: dict[str, float], name: str) -> None:
+        self._times, self._name = times, name
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *error: object) -> None:
+        self._times[self._name] = time.perf_counter() - self._started[0]
+        self._times[f"{self._name} cpu"] = time.process_time() - self._started[1]
+
+
+# --- in a process of its own -----------------------------------------------------------------------------
+
+
+def build(engine: str, kind: str, place: Path) -> dict[str, float]:
+    """Build the tables and indexes of an engine, unless they are there."""
+    if engine == OURS and not (place / f"omnigraph-{kind}").exists():
+        return Ours.build(place, kind)
+    if engine == LANCEDB and not (place / "lancedb").exists():
+        return LanceDb.build(place)
+    return {}
+
+
+def open_engine(engine: str, kind: str, place: Path) -> Engine:
+    """Open an engine whose tables are built."""
+    if engine == LANCEDB:
+        return LanceDb(place)
+    return Ours(place, kind) if engine == OURS else BareLance(place, kind)
+
+
+def measure(engine: str, kind: str, name: str, place: Path) -> dict[str, Any]:
+    """Run one query with every vector and text in this process, and return what was measured."""
+    questions = read_questions(place)
+    # Imports count for no engine.
+    importlib.import_module("omnigraph.graph")
+    importlib.import_module("lancedb" if engine == LANCEDB else "lance")
+    vector, text = questions.vectors[-1], questions.texts[-1]
     started = time.perf_counter()
-    table = database.create_table("flat", data.table)
-    table.create_fts_index("text", use_tantivy=False)
-    table.create_index(
-        metric="cosine",
-        vector_column_name="vec",
-        index_type="IVF_FLAT",
-        num_partitions=max(16, len(data.vectors) // 400),
-    )
-    print(f"LanceDB: loaded and indexed (full text, IVF_FLAT) in {time.perf_counter() - started:.1f} s")
-    peers |= {"flat": Peer(table, None), "IVF_FLAT 10": Peer(table, 10), "IVF_FLAT 40": Peer(table, 40)}
-    if hnsw:
-        started = time.perf_counter()
-        graph = database.create_table("hnsw", data.table)
-        graph.create_fts_index("text", use_tantivy=False)
-        graph.create_index(metric="cosine", vector_column_name="vec", index_type="IVF_HNSW_SQ", num_partitions=1)
-        print(f"LanceDB: IVF_HNSW_SQ in {time.perf_counter() - started:.1f} s")
-        peers["IVF_HNSW_SQ"] = Peer(graph, 1)
-    return peers
+    opened = open_engine(engine, kind, place)
+    opened.search(name, vector, text)
+    first = time.perf_counter() - started
+    probes = 0 if isinstance(opened, Ours) else _choose_probes(opened, name, questions)
+    wall: list[float] = []
+    cpu: list[float] = []
+    keys: list[list[str]] = []
+    for vector, text in zip(questions.vectors, questions.texts, strict=True):
+        times: dict[str, float] = {}
+        with _Timer(times, "query"):
+            keys.append(opened.search(name, vector, text))
+        wall.append(times["query"] * 1e3)
+        cpu.append(times["query cpu"] * 1e3)
+    return {
+        "probes": probes,
+        "first": first,
+        "wall": statistics.median(wall),
+        "cpu": statistics.median(cpu),
+        "recall": _measure_recall(name, questions, keys),
+        "resident": _read_resident(),
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
 
 
-@dataclass
-class Measurement:
-    """The milliseconds and the recall of one engine, query by query."""
-
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-    recall: list[float] = field(default_factory=list)
-
-
-def measure(name: str, data: Documents, ours: Ours, others: dict[str, Any]) -> dict[str, Measurement]:
-    """Run one query with every vector and text on each engine, in turns."""
-    is_nearest = name.startswith("nearest")
-    # Full-text search is the same at all settings, so one of them is enough.
-    databases = {key: peer for key, peer in others.items() if isinstance(peer, Peer)}
-    peers = others if is_nearest else dict(list(databases.items())[-1:])
-    results = {key: Measurement() for key in (OURS, *peers)}
-    # Computed before the rounds, so that no brute-force search runs between two measurements.
-    numbers = range(len(data.query_texts) if is_nearest else 0)
-    neighbours = [data.find_true_neighbours(number, filtered=name.endswith("%")) for number in numbers]
-    for number, (vector, text) in enumerate(zip(data.query_vectors, data.query_texts, strict=True)):
-        true = neighbours[number] if is_nearest else set()
-        values = vector.tolist()
-        for key, measurement in results.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            engine = ours if key == OURS else peers[key]
-            keys = engine.search(name, values if isinstance(engine, Ours) else vector, text)
-            wall_ms, cpu_ms = (time.perf_counter() - wall) * 1e3, (time.process_time() - cpu) * 1e3
-            if number:  # the first query fills caches
-                measurement.wall.append(wall_ms)
-                measurement.cpu.append(cpu_ms)
-                measurement.recall.append(len(true & set(keys)) / TOP)
-            elif key in (OURS, INDEXED):
-                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-                print(f"{name}: first query of {key} {wall_ms:,.0f} ms; peak memory so far {peak:,} MB")
-    return results
+def _choose_probes(engine: Engine, name: str, questions: Questions) -> int:
+    """Set the smallest number of cells that reaches the goal, by the first queries."""
+    for probes in PROBES:
+        engine.probes = probes  # type: ignore[attr-defined]  # peers have it
+        if not name.startswith("nearest") or name.endswith("exact"):
+            return 0
+        some = zip(questions.vectors[:_CALIBRATED], questions.texts, strict=False)
+        found = [engine.search(name, vector, text) for vector, text in some]
+        if (_measure_recall(name, questions, found) or 0.0) >= GOAL:
+            break
+    return probes
 
 
-def report(name: str, results: dict[str, Measurement]) -> None:
-    """Print one line per engine."""
-    ours = results[OURS]
-    for key, measurement in results.items():
-        wall, cpu = statistics.median(measurement.wall), statistics.median(measurement.cpu)
-        ratios = ""
-        if key != OURS:
-            ratios = (
-                f"  ours/theirs {statistics.median(ours.wall) / wall:.2f} (cpu {statistics.median(ours.cpu) / cpu:.2f})"
+def _measure_recall(name: str, questions: Questions, found: Sequence[Sequence[str]]) -> float | None:
+    if not name.startswith("nearest"):
+        return None
+    true = questions.nearest_filtered if name.endswith("%") else questions.nearest
+    return statistics.mean(len(of_query & set(keys)) / TOP for of_query, keys in zip(true, found, strict=False))
+
+
+def _read_resident() -> int:
+    """Return the bytes of memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+# --- all of them ----------------------------------------------------------------------------------------
+
+
+def run_child(*arguments: str) -> dict[str, Any]:
+    """Run one part of the comparison in a process of its own."""
+    command = [sys.executable, __file__, "--child", *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def report_build(engine: str, kind: str, times: dict[str, float], rows: int) -> None:
+    """Print the times of a build."""
+    per_million = 1e6 / rows
+    parts = [
+        f"{name} {times[name]:.1f} s (cpu {times[f'{name} cpu']:.1f}; {times[name] * per_million:.0f} s per million)"
+        for name in ("load", "index")
+        if name in times
+    ]
+    if parts:
+        print(f"{engine} {kind}: {', '.join(parts)}", flush=True)
+
+
+def compare(name: str, engines: Sequence[tuple[str, str]], place: Path) -> None:
+    """Measure one query on each engine, and print one line per engine."""
+    print(name)
+    measured: dict[tuple[str, str], dict[str, Any]] = {}
+    for key in [*engines, *engines]:
+        # In turns, and the better of two: other work disturbs one engine more than the other.
+        result = run_child("measure", *key, name, str(place))
+        if key not in measured or result["cpu"] < measured[key]["cpu"]:
+            measured[key] = result
+    baseline = next((result for (engine, _), result in measured.items() if engine == BARE), None)
+    for (engine, kind), result in measured.items():
+        recall = "" if result["recall"] is None else f"  recall {result['recall']:.3f}"
+        probes = f" ({result['probes']} cells)" if result["probes"] else ""
+        ratio = ""
+        if baseline is not None and engine != BARE:
+            ratio = (
+                f"  of bare Lance {result['wall'] / baseline['wall']:.2f} (cpu {result['cpu'] / baseline['cpu']:.2f})"
             )
-        recall = f"  recall {statistics.mean(measurement.recall):.3f}" if name.startswith("nearest") else ""
-        if key == INDEXED and BARE in results:
-            bare = statistics.median(results[BARE].wall)
-            ratios += f"  of bare Lance {wall / bare:.2f} (cpu {cpu / statistics.median(results[BARE].cpu):.2f})"
-        times = f"p50 {wall:7.2f} ms  min {min(measurement.wall):7.2f}  cpu {cpu:7.2f}"
-        print(f"  {name:14} {key:12} {times}{recall}{ratios}")
+        memory = f"{result['resident'] / 1e9:.2f} GB, peak {result['peak'] / 1e9:.2f}"
+        times = f"first {result['first'] * 1e3:7,.0f} ms  p50 {result['wall']:7.2f} ms  cpu {result['cpu']:7.2f}"
+        print(f"  {f'{engine} {kind}{probes}':28} {times}  {memory}{recall}{ratio}", flush=True)
+
+
+def list_engines(name: str, kinds: Sequence[str], selected: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the engines that answer a query."""
+    is_nearest = name.startswith("nearest")
+    is_exact = name.endswith("exact")
+    engines = [(OURS, kind) for kind in (kinds if is_nearest and not is_exact else kinds[:1])]
+    if is_nearest and not is_exact:
+        engines.append((BARE, kinds[0]))
+    if importlib.util.find_spec("lancedb") is not None:
+        engines.append((LANCEDB, "IVF_FLAT"))
+    return [key for key in engines if key[0] in selected]
 
 
 def main() -> None:
     """Measure all queries, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--hnsw", action="store_true")
-    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--questions", type=int, default=61)
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=KINDS[:1])
+    parser.add_argument("--engines", nargs="*", choices=(OURS, BARE, LANCEDB), default=(OURS, BARE, LANCEDB))
+    parser.add_argument("--queries", nargs="*", choices=tuple(QUERIES), default=tuple(QUERIES))
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--child", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    data = build_documents(1_000_000 if arguments.full else arguments.rows, arguments.rounds + 1)
+    if arguments.child:
+        action, engine, kind, *rest = arguments.child
+        place = Path(rest[-1])
+        done = build(engine, kind, place) if action == "build" else measure(engine, kind, rest[0], place)
+        print(json.dumps(done))
+        return
     with tempfile.TemporaryDirectory() as directory:
-        ours = Ours(Path(directory), data)
-        indexed = Ours(Path(directory), data, indexed=True)
-        peers = build_peers(Path(directory), data, hnsw=arguments.hnsw)
-        others = {INDEXED: indexed, BARE: BareLance(indexed.graph), **peers}
-        gc.disable()
-        for name in QUERIES:
-            report(name, measure(name, data, ours, others))
+        place = arguments.keep or Path(directory)
+        place.mkdir(exist_ok=True, parents=True)
+        if not (place / "questions.json").exists():
+            write_documents(place, arguments.rows, arguments.questions)
+        rows = open_documents(place).num_rows
+        print(f"{rows:,} documents")
+        for engine, kind in dict.fromkeys(list_engines("nearest", arguments.kinds, arguments.engines)):
+            report_build(engine, kind, run_child("build", engine, kind, str(place)), rows)
+        for name in arguments.queries:
+            compare(name, list_engines(name, arguments.kinds, arguments.engines), place)
 
 
 if __name__ == "__main__":

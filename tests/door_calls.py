@@ -208,6 +208,16 @@ READS = [
     ),
     read("a commit", lambda g, d: query(g, ALL, snapshot=d.first), "query", "-e", ALL, "--snapshot", "@first"),
     read("a time", lambda g, _: query(g, ALL, at=FAR), "query", "-e", ALL, "--at", "2999-01-01T00:00:00Z"),
+    read(
+        "an algorithm",
+        lambda g, _: g.algorithms.run("core_numbers", "Knows").to_json(),
+        *("algorithm", "core_numbers", "--edge", "Knows"),
+    ),
+    read(
+        "an algorithm of several types",
+        lambda g, _: g.algorithms.run("shortest_paths", ["Knows", "LivesIn"], {"start": "Person/Ada"}).to_json(),
+        *("algorithm", "shortest_paths", "--edge", "Knows", "--edge", "LivesIn", "--param", "start=Person/Ada"),
+    ),
     read("sql", lambda g, _: g.sql(SQL).to_json(), "sql", SQL),
     read(
         "sql with a parameter",
@@ -550,6 +560,11 @@ UPKEEP = [
 ERRORS = [
     read("a mistake", lambda g, _: query(g, typed(MISTAKE)), "query", "-e", MISTAKE),
     read("two mistakes", lambda g, _: g.explain(typed(TWO_MISTAKES)), "explain", "-e", TWO_MISTAKES),
+    read(
+        "no such algorithm",
+        lambda g, _: g.algorithms.run("pagerang", "Knows"),
+        *("algorithm", "pagerang", "--edge", "Knows"),
+    ),
     read("no such table", lambda g, _: g.sql("select * from Persn"), "sql", "select * from Persn"),
     read("sql that writes", lambda g, _: g.sql("drop table Person"), "sql", "drop table Person"),
     read("sql too slow", lambda g, _: g.sql(SQL, seconds=1e-9), "sql", SQL, "--timeout", "0.000000001"),

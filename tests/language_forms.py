@@ -51,6 +51,7 @@ FORMS = {
     "an order in collect": r"\bcollect\([^()]*order \{",
     "a window": r"\bover \{",
     "snippet": r"\bsnippet\(",
+    "a fuzzy score": r"\bfuzzy_score\(",
     "a score in a condition": r"(bm25|nearest)\([^()]*\) [<>]",
     "the vectors of two variables": r"nearest\(\$\w+\.\w+, \$\w+\.",
     "all properties": r"\$\w+\.\*",

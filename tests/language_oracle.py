@@ -2,9 +2,10 @@
 
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
-from lark import Lark, ParseTree, Tree
+from lark import Lark, ParseTree, Token, Tree
 from lark.exceptions import LarkError
 
 from omnigraph.lang.lexer import Language
@@ -29,8 +30,12 @@ def accepts(language: Language, text: str) -> bool:
         tree = _parser(language).parse(text)
     except LarkError:
         return False
+    if any(map(_is_value_alone, tree.find_data("clause_condition"))):
+        return False
     conditions = tree.find_pred(lambda node: node.data in ("condition", "m_condition"))
-    if any(_is_value_alone(condition) for condition in conditions):
+    if any(_is_value_alone(condition) and not _is_bool_alone(condition) for condition in conditions):
+        return False
+    if any(map(_has_open_bool, tree.find_pred(lambda node: node.data in ("along", "through")))):
         return False
     if any(map(_has_repeated_part, tree.find_data("path"))):
         return False
@@ -39,13 +44,45 @@ def accepts(language: Language, text: str) -> bool:
     )
 
 
-def _is_value_alone(node: ParseTree) -> bool:
+def _is_value_alone(condition: ParseTree) -> bool:
     """Whether a condition neither compares, nor calls, nor decides."""
+    deciding = ("comparison", "negated", "call", "case", "exists_block", "either", "both")
+    return _find_core(condition) not in deciding
+
+
+def _is_bool_alone(condition: ParseTree) -> bool:
+    """Whether a value alone may be a Bool: a variable, a property, `true`, `false`, an element or a field."""
+    return _find_core(condition) in ("name", "property", "bool", "indexed", "first", "reserved")
+
+
+def _find_core(node: ParseTree) -> str:
+    """Find what a condition is, without the levels above it and parentheses: the name of a rule, or a kind of value."""
     while len(node.children) == 1 and isinstance(node.children[0], Tree):
+        rule = node.data.removeprefix("m_")
+        if rule == "minus" or (rule == "literal" and node.children[0].data != "literal_word"):
+            return rule
         node = node.children[0]
-        if node.data.removeprefix("m_") in ("comparison", "negated", "call", "case", "exists_block"):
-            return False
-    return node.data not in ("either", "both", "m_either", "m_both")
+    rule = str(node.data.removeprefix("m_"))
+    if rule == "literal_word":
+        return "literal" if node.children[0] == "null" else "bool"
+    if rule == "whole_value":
+        return "name" if node.children[0].type in ("VAR", "IDENT") else "number"
+    # `$p.*` has the variable alone.
+    return "property" if rule == "primary" and not _is_all_properties(node) else rule
+
+
+def _is_all_properties(primary: ParseTree) -> bool:
+    return len(primary.children) == 1 and isinstance(primary.children[0], Token) and primary.children[0].type == "VAR"
+
+
+def _has_open_bool(way: ParseTree) -> bool:
+    """Whether a Bool alone is followed by a condition, without a `;` between them."""
+    parts = _children(way)
+    return any(
+        _is_value_alone(part) and following.data == "m_condition"
+        for part, following in pairwise(parts)
+        if part.data == "m_condition"
+    )
 
 
 def _has_repeated_part(path: ParseTree) -> bool:

@@ -30,6 +30,7 @@ from omnigraph.query.expr import (
     Expr,
     ExprType,
     FieldRef,
+    FuzzyScore,
     Identity,
     In,
     IsNull,
@@ -394,7 +395,7 @@ class _Reader:
                 edits = None if expr.edits is None else self.value(expr.edits, match)
                 found = lambda text, query: text_matches(expr.mode, text, query, edits)  # noqa: E731 - as above
                 return self._of_both(found, expr.prop, expr.query, match)
-            case Nearest() | Bm25() | Distance() | Snippet() | FieldRef() | RecordsParam():
+            case Nearest() | Bm25() | Distance() | Snippet() | FuzzyScore() | FieldRef() | RecordsParam():
                 return evaluate(self, expr, match)
             case Rrf() | Mmr():
                 return self._score(expr).get(_node_key(match[find_variable(expr)]))

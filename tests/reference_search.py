@@ -98,6 +98,22 @@ def _is_near(asked: str, stored: str, edits: int | None) -> bool:
     return any(edit_distance(one, other) <= (_allowed(one) if edits is None else edits) for one, other in pairs)
 
 
+def fuzzy_score(text: str, query: str, edits: int | None = None) -> float | None:
+    """Over the words of a query, the sum of the distances of the nearest word, or one more than is allowed."""
+    total, is_near = 0, False
+    for asked in dict.fromkeys(written_words(query)):
+        distances, missing = [], 0
+        for stored in [None, *written_words(text)]:
+            for one, other in [(asked, stored), (_stem(asked), None if stored is None else _stem(stored))]:
+                allowed = _allowed(one) if edits is None else edits
+                missing = max(missing, allowed + 1)
+                if other is not None and edit_distance(one, other) <= allowed:
+                    distances.append(edit_distance(one, other))
+        total += min(distances, default=missing)
+        is_near = is_near or bool(distances)
+    return float(total) if is_near else None
+
+
 def _allowed(form: str) -> int:
     return 0 if len(form) <= 2 else 1 if len(form) <= 5 else 2
 

@@ -10,6 +10,7 @@ from omnigraph.query.expr import (
     EdgeRef,
     Expr,
     FieldRef,
+    FuzzyScore,
     Nearest,
     NodeRef,
     RecordsParam,
@@ -18,7 +19,7 @@ from omnigraph.query.expr import (
 from omnigraph.query.logical_plan import EachBlock
 from omnigraph.query.record_params import RecordRows
 from reference_scalars import CalculationError
-from reference_search import cosine_distance, relevances, words_of
+from reference_search import cosine_distance, fuzzy_score, relevances, words_of
 
 Match: TypeAlias = Mapping[str, Any]
 _LENGTH = 160
@@ -44,7 +45,9 @@ class Reader(Protocol):
     def union_records(self, rank: Nearest | Bm25) -> Sequence[Mapping[str, Any]]: ...
 
 
-def evaluate(reader: Reader, expr: FieldRef | RecordsParam | Distance | Snippet | Nearest | Bm25, match: Match) -> Any:
+def evaluate(
+    reader: Reader, expr: FieldRef | RecordsParam | Distance | Snippet | FuzzyScore | Nearest | Bm25, match: Match
+) -> Any:
     """The value of one of these expressions in one match."""
     match expr:
         case RecordsParam():
@@ -57,6 +60,11 @@ def evaluate(reader: Reader, expr: FieldRef | RecordsParam | Distance | Snippet 
         case Snippet():
             text, query = reader.value(expr.prop, match), reader.value(expr.query, match)
             return None if text is None else snippet(text, query)
+        case FuzzyScore():
+            found = expr.match
+            edits = None if found.edits is None else reader.value(found.edits, match)
+            text, query = reader.value(found.prop, match), reader.value(found.query, match)
+            return None if text is None else fuzzy_score(text, query, edits)
         case Nearest() | Bm25():
             return _score(reader, expr, match)
 

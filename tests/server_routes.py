@@ -63,6 +63,7 @@ ROUTES = [
     Route("POST", f"{G}/query", READERS, body={"query": ALL}),
     Route("POST", f"{G}/explain", READERS, body={"query": ALL}),
     Route("POST", f"{G}/complete", READERS, body={"query": "match { $p: "}),
+    Route("POST", f"{G}/algorithms", READERS, body={"name": "core_numbers", "edges": ["Knows"]}),
     Route("POST", f"{G}/sql", READERS, body={"sql": "select name, age from Person order by name"}),
     Route("POST", f"{G}/export", WRITERS, body={}),
     Route("POST", f"{G}/mutate", WRITERS, body={"query": ADD, "params": {"n": "ROLE"}}),

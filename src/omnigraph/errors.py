@@ -15,8 +15,7 @@ E = TypeVar("E", bound="OmnigraphError")
 
 # Larger integers are not exact in parsers that read JSON numbers as floating point.
 _MAX_JSON_INTEGER = 2**53 - 1
-# The number of names that a message lists; `facts` has them all.
-MAX_LISTED_NAMES = 10
+MAX_LISTED_NAMES = 10  # by a message; `facts` has them all
 
 
 class Kind(Enum):
@@ -474,8 +473,8 @@ class QueryError(OmnigraphError):
     @variant
     def has_cycle(self, cycle: tuple[str, ...]) -> str:
         """Report that edges go in a circle, where an order of nodes is asked for; `cycle` are its nodes."""
-        shown = [*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]]
-        return f"there is no topological order: {' -> '.join(shown)} is a cycle"
+        shown = " -> ".join([*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]])
+        return f"there is no topological order: {shown} is a cycle"
 
     @variant
     def algorithm_argument(self, name: str, value: str, reason: str) -> str:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from omnigraph.errors import Kind, OmnigraphError, variant
+from omnigraph.row_rules import RowRules
 
 
 class Action(Enum):
@@ -31,12 +32,36 @@ class Action(Enum):
     """See that the graph exists."""
 
 
+# A value that rules about rows compare with properties.
+AttributeValue: TypeAlias = str | bool | int | tuple[str | bool | int, ...]
+
+
+_INTEGERS = range(-(2**63), 2**63)
+_MAX_ATTRIBUTE_VALUES = 1_000
+
+
+def parse_attribute(value: object) -> AttributeValue | None:
+    """Return a value of settings or claims as an attribute of an actor; None if it can't be one."""
+    if isinstance(value, list):
+        if len(value) > _MAX_ATTRIBUTE_VALUES:
+            return None
+        parsed = [parse_attribute(element) for element in value]
+        # Sorted by type too: a set that is written in another order is the same set.
+        elements = sorted((one for one in parsed if isinstance(one, str | int)), key=lambda one: (str(type(one)), one))
+        return tuple(elements) if len(elements) == len(value) else None
+    if isinstance(value, bool | str) or (isinstance(value, int) and value in _INTEGERS):
+        return value
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """An authenticated actor, and its groups."""
+    """An authenticated actor, its groups, and its attributes, which rules about rows may read."""
 
     name: str
     groups: frozenset[str] = frozenset()
+    attributes: tuple[tuple[str, AttributeValue], ...] = ()
+    """Names with values, sorted by name; a tuple is a set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +92,13 @@ class Policy(Protocol):
         """Return the decision on an access."""
         ...
 
+    def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
+        """Return which rows of a branch an actor sees, through a stored query if one is named; None means all.
+
+        Without a branch, a rule about some branch permits nothing, and forbids.
+        """
+        ...
+
 
 class DeniedError(OmnigraphError):
     """The policy does not let the actor do this."""
@@ -80,6 +112,40 @@ class DeniedError(OmnigraphError):
     def __str__(self) -> str:
         target = "this graph" if self.branch is None else f"the branch `{self.branch}`"
         return f"`{self.actor}` may not `{self.action}` {target}: ask the administrator of the policy to allow it"
+
+
+class RowsHiddenError(OmnigraphError):
+    """The policy may hide rows from the actor, and this operation is for actors who see all."""
+
+    kind = Kind.DENIED
+    code = "rows_hidden"
+    actor: str
+    branch: str | None
+
+    def __str__(self) -> str:
+        target = "this graph" if self.branch is None else f"the branch `{self.branch}`"
+        return f"`{self.actor}` may not see every row of {target}, and this operation needs an actor who does"
+
+
+class HiddenRowError(OmnigraphError):
+    """A write concerns a row that its author does not see."""
+
+    kind = Kind.DENIED
+
+    @variant
+    def row_hidden(self, type: str, id: str) -> str:
+        """Report that a row has the id, and is hidden."""
+        return f"{type} `{id}`: there is a row with this id that you may not see, so it can't be written"
+
+    @variant
+    def edge_hidden(self, type: str) -> str:
+        """Report that a node has an edge that is hidden."""
+        return f"a node can't be deleted while it has edges of {type} that you may not see"
+
+    @variant
+    def row_out_of_sight(self, type: str, id: str) -> str:
+        """Report that the author would not see the row any more."""
+        return f"{type} `{id}`: you could not see the row after this, so it can't be written; see the policy about rows"
 
 
 class WrongActorError(OmnigraphError):

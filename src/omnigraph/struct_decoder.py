@@ -29,7 +29,7 @@ def get_decoder(type_: type[T]) -> msgspec.json.Decoder[T]:
     return decoder
 
 
-def convert(value: object, type_: type[T]) -> T:
+def convert(value: object, type_: type[T], *, is_strict: bool = True) -> T:
     """Return decoded JSON, or a mapping of Python values, as a value of a type; see `msgspec.convert`."""
     get_decoder(type_)
-    return msgspec.convert(value, type_, strict=True)
+    return msgspec.convert(value, type_, strict=is_strict)

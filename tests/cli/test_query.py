@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import stat
 import threading
@@ -15,10 +16,11 @@ import pytest
 
 import omnigraph as og
 from mutating import new_graph, run
-from omnigraph.cli import result_formats
+from omnigraph.cli import progress, result_formats
 from omnigraph.cli.main import main
 from omnigraph.cli.options import ByteSize
 from omnigraph.cli.render import find_column_limit, measure_width
+from omnigraph.engine.query_progress import QueryProgress
 from omnigraph.engine.tables import graph_cache
 from terminals import Terminal
 
@@ -587,3 +589,38 @@ def test_a_query_without_a_name_has_no_parameters(graph: og.Graph, capsys: pytes
     message = refused(capsys, 1, graph.uri, "-e", "match { $p: Person { name: $n } } return { $p.name }")
 
     assert "`$n` is not bound" in message
+
+
+class Screen(io.StringIO):
+    """A terminal that keeps what was written."""
+
+    def isatty(self) -> bool:
+        """A terminal."""
+        return True
+
+
+def test_the_progress_of_a_query_is_a_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr(progress, "_MIN_QUERY_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_MIN_REDRAW_SECONDS", 0.0)
+
+    with progress.show_query_progress() as show:
+        show(QueryProgress(1_000, 4_000))
+        show(QueryProgress(4_000, 4_000))
+
+    reading, joining, end = screen.getvalue().split("\x1b[2K")[1:]
+    assert reading.rstrip("\r") == "reading  [======>                 ]  25%  1,000 rows"
+    assert joining.rstrip("\r") == "joining  [========================] 100%  4,000 rows"
+    assert end == ""
+
+
+def test_a_short_query_shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr(progress, "_MIN_QUERY_SECONDS", math.inf)
+
+    with progress.show_query_progress() as show:
+        show(QueryProgress(1_000, 4_000))
+
+    assert screen.getvalue() == ""

@@ -1,4 +1,4 @@
-"""`omnigraph --help` answers at once: it imports nothing heavy, and no room but the command line and the languages."""
+"""`omnigraph --help` answers at once: it imports nothing heavy, and few of our own rooms."""
 
 import subprocess
 import sys
@@ -25,7 +25,8 @@ HEAVY = {
     "rich",
     "uvicorn",
 }
-ROOMS_OF_HELP = {"cli", "errors", "extensions", "lang"}
+ROOMS_OF_HELP = {"cli", "config", "errors", "extensions", "lang", "locations"}
+"""`config` for hints about personal settings, which are read only if an error occurs."""
 
 LIST_MODULES = """
 import sys
@@ -78,7 +79,7 @@ def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
     assert HEAVY & modules == ({"re2"} & modules if arguments[:1] == ("lint",) else set())
 
 
-def test_help_enters_no_room_but_the_command_line_and_the_languages() -> None:
+def test_help_enters_no_room_but_the_command_line_settings_and_the_languages() -> None:
     modules = modules_after("--help")
 
     rooms = {name.split(".")[1] for name in modules if name.startswith("omnigraph.")}

@@ -5,6 +5,7 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryMemoryError, QueryTimeoutError
+from omnigraph.engine.query_progress import QueryProgress
 from omnigraph.errors import BadArgumentError, LimitError
 from page_blocks import check_programs
 from worlds import runtime
@@ -224,6 +226,46 @@ def test_a_cancelled_query_ends_and_leaves_nothing(graph: og.Graph, temporary: P
 
     with pytest.raises(QueryCancelledError):
         graph.query(f"query q() {{ {ENDLESS} return {{ count(*) as n }} }}", engine="local", budget=budget)
+
+    assert list(temporary.iterdir()) == []
+
+
+def test_progress_is_reported_while_duckdb_runs(graph: og.Graph) -> None:
+    seen: list[QueryProgress] = []
+    budget = Budget(SystemClock())
+
+    def report(progress: QueryProgress) -> None:
+        seen.append(progress)
+        if progress.rows == progress.total_rows > 0:
+            budget.cancel()
+
+    with pytest.raises(QueryCancelledError):
+        graph.query(
+            f"query q() {{ {ENDLESS} return {{ count(*) as n }} }}", engine="local", budget=budget, progress=report
+        )
+
+    assert (seen[-1].rows, seen[-1].share) == (len(PARTS) * (PEOPLE - 1), 1.0)
+    assert [each.rows for each in seen] == sorted(each.rows for each in seen)
+    assert all(each.rows <= each.total_rows for each in seen)
+
+
+def ask_endless(graph: og.Graph, report: Callable[[QueryProgress], None]) -> None:
+    graph.query(f"query q() {{ {ENDLESS} return {{ count(*) as n }} }}", engine="local", progress=report)
+
+
+def ask_endless_sql(graph: og.Graph, report: Callable[[QueryProgress], None]) -> None:
+    graph.sql("select sum(a.age + b.age + c.age) from Knows k, Knows l, Person a, Person b, Person c", progress=report)
+
+
+@pytest.mark.parametrize("ask_for_long", [ask_endless, ask_endless_sql])
+def test_an_error_of_the_function_that_is_told_ends_the_query(
+    ask_for_long: Callable[..., None], graph: og.Graph, temporary: Path
+) -> None:
+    def fail(progress: QueryProgress) -> None:
+        raise BrokenPipeError(str(progress.rows))
+
+    with pytest.raises(BrokenPipeError):
+        ask_for_long(graph, fail)
 
     assert list(temporary.iterdir()) == []
 

@@ -1,13 +1,16 @@
 """Large intermediate results: what is asked for decides what is made of them, and the size of parts decides nothing."""
 
 import math
+import random
 
 import pytest
 
 from omnigraph.clock import SystemClock
+from omnigraph.engine import pipeline
 from omnigraph.engine.executor import execute
 from omnigraph.engine.output import top_k_sink
 from omnigraph.engine.physical_plan import Merge, PhysicalPlan, Step, iter_steps
+from omnigraph.engine.planning import plan_builder
 from omnigraph.engine.planning.explain import format_plan
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.engine.query_budget import Budget
@@ -15,7 +18,7 @@ from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.telemetry import Telemetry
 from read_seeding import append, new_graph
 from reference_reader import PlainGraph
-from solving import LARGE, Solver, random_records, seeded
+from solving import LARGE, SCHEMA, Solver, random_records, seeded
 
 PEOPLE = 1_500
 SMALL_BUDGET = 6_000_000
@@ -209,6 +212,71 @@ def test_values_are_merged_before_a_hop_that_does_not_need_their_rows(many: Solv
 
     assert of_kind(plan, Merge)
     assert answered(many, text) == answered(many, text, chunk_rows=100)
+
+
+AROUND = 300
+"""How many nodes lead to the hub, and how many it leads to."""
+HUB_QUERIES = {
+    "a value of the near end": "return { $a.city as x, sum($c.age) as s, count(*) as n, max($c.age) as m } order { x }",
+    "the near end": "return { $a.name as x, sum($c.age) as s, avg($c.age) as m } order { x }",
+    "a value of the far end": "return { $c.age as x, count(distinct $a.city) as n, min($a.name) as m } order { x }",
+    "values of both ends": "return { $a.city as x, $c.age as y, count(*) as n } order { x, y }",
+    "the hub": "return { $b.name as x, sum($a.age) as s, sum($c.age) as t, count($c.age) as n } order { x }",
+    "each edge": "return { $a.name as x, count($f) as n, sum($f.since) as s, sum($c.age) as t } order { x }",
+    "distinct rows": "return distinct { $a.city as x, $c.age as y } order { x, y }",
+}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Solver:
+    """All paths of two edges lead through `u0`, and some edges are there twice."""
+    chance = random.Random(8)
+    ages, cities = [None, 1, 2, 7], [None, "Ulm", "Rom"]
+    names = [f"u{number}" for number in range(2 * AROUND + 1)]
+    users = [
+        {"@id": name, "name": name, "age": chance.choice(ages), "city": chance.choice(cities), "tags": None}
+        for name in names
+    ]
+    pairs = [*((name, "u0") for name in names[1 : AROUND + 1]), *(("u0", name) for name in names[AROUND + 1 :])]
+    knows = [
+        {"@id": f"k{number}", "@src": src, "@dst": dst, "since": chance.choice(ages)}
+        for number, (src, dst) in enumerate([*pairs, *pairs[::3]])
+    ]
+    session = new_graph(tmp_path_factory.mktemp("hub") / "g.omni", SCHEMA)
+    append(session, [*(("User", user) for user in users), *(("Knows", each) for each in knows)])
+    return Solver(session, PlainGraph({"User": users, "Place": []}, {"Knows": knows}))
+
+
+@pytest.mark.parametrize("chunk_rows", [LARGE, 50])
+@pytest.mark.parametrize("returned", HUB_QUERIES.values(), ids=HUB_QUERIES)
+def test_paths_through_a_hub_are_not_listed(
+    hub: Solver, returned: str, chunk_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge = "$f:knows" if "$f" in returned else "knows"
+    text = f"match {{ $a knows $b $b {edge} $c }} {returned}"
+    listed = answered(hub, text)
+    listed_rows = most_made(hub, text)
+    monkeypatch.setattr(plan_builder, "MIN_HUB_EDGES", 0.0)
+    monkeypatch.setattr(pipeline, "MIN_HUB_ROWS", 2_000)
+    monkeypatch.setattr(pipeline, "MIN_HUB_FACTOR", 4)
+
+    found = answered(hub, text, chunk_rows=chunk_rows)
+
+    assert found == listed
+    assert listed_rows >= AROUND**2
+    assert most_made(hub, text) < AROUND**2 / 10
+
+
+def test_merging_for_a_hub_waits_for_one(many: Solver, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "match { $a knows $b $b knows $c } return { $a.name, sum($c.age) as s }"
+    monkeypatch.setattr(plan_builder, "MIN_HUB_EDGES", 0.0)
+    trace = QueryProfile(SystemClock(), Telemetry())
+
+    answered(many, text, trace=trace)
+
+    merges = [step for step in of_kind(planned(many, text), Merge) if isinstance(step, Merge) and step.is_for_hubs]
+    assert merges
+    assert not {step.number for step in merges} & trace.steps.keys()
 
 
 @pytest.mark.parametrize(

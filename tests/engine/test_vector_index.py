@@ -169,6 +169,35 @@ def test_a_build_that_fails_changes_no_answer(tmp_path: Path) -> None:
     assert [report.state.value for report in world.graph.indexes() if report.column == "vec"] == ["missing"]
 
 
+@pytest.mark.parametrize("name", ["index.idx", "auxiliary.idx"])
+@pytest.mark.parametrize("harm", ["gone", "cut", "changed"])
+def test_a_damaged_index_is_not_used_and_repair_and_optimize_replace_it(tmp_path: Path, harm: str, name: str) -> None:
+    world = World(tmp_path / "g")
+    world.add(0, ROWS)
+    world.graph.optimize()
+    described = {index.name: index for index in world.graph.table("Doc").describe_indices()}
+    (segment,) = described["vec_ivf_flat"].segments
+    (file,) = (tmp_path / "g").glob(f"nodes/*/_indices/{segment.uuid}/{name}")
+    data = bytearray(file.read_bytes())
+    file.unlink()
+    if harm != "gone":
+        data[len(data) // 2] ^= 0x55
+        file.write_bytes(data[: len(data) // 3] if harm == "cut" else data)
+    options = Options(upkeep=UpkeepOptions(index_rows=100))
+    world.graph = og.open_graph(str(tmp_path / "g"), runtime=runtime(options=options))
+
+    found, notes = world.find_recall(1.0, questions=2)
+
+    assert (found, notes) == (1.0, {"nearest of Doc.vec is exact"})
+    assert world.graph.check().has_errors
+    world.graph.repair(confirm=True)
+    world.graph.optimize()
+    assert not world.graph.check().has_errors
+    found, notes = world.find_recall(1.0, questions=4)
+    assert found >= 0.9
+    assert any("approximate" in note for note in notes)
+
+
 def test_searches_during_maintenance_and_writes_are_of_one_state(tmp_path: Path) -> None:
     world = World(tmp_path / "g")
     world.add(0, ROWS)

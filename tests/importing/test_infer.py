@@ -489,3 +489,70 @@ def test_the_page_prints_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_programs("start-from-files.md", tmp_path, monkeypatch, capsys, programs=1)
+
+
+# --- keys that are given -----------------------------------------------------------------------------------
+
+
+def test_a_key_that_is_given_is_the_key(tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "Package.csv", ["Package", "name"], [["apt", "x"], ["libc6", "y"]])
+
+    assert "@key(package)" in og.infer_schema([file], keys={"Package": ["Package"]}).source
+
+
+def test_a_key_of_several_columns_can_be_given(tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "Package.csv", ["name", "version"], [["apt", "v1"], ["apt", "v2"]])
+
+    assert "@key(name, version)" in og.infer_schema([file], keys={"Package": ["name", "version"]}).source
+
+
+@pytest.mark.parametrize(
+    "keys, message",
+    [
+        ({"Package": ["name"]}, "in .*Package.csv it is no key"),
+        ({"Package": ["size"]}, "in .*Package.csv it is no key"),
+        ({"Package": ["note"]}, "in .*Package.csv it is no key"),
+        ({"Package": ["naem"]}, "no such column; did you mean `name`"),
+        ({"Package": []}, "no such column; it has `name`, `size`, `note`"),
+        ({"Packages": ["name"]}, "no file has this type; did you mean `Package`"),
+    ],
+)
+def test_a_key_that_is_none_is_refused(tmp_path: Path, keys: dict[str, list[str]], message: str) -> None:
+    rows = [["apt", "1.5", ""], ["apt", "2.5", "x"]]
+    file = write_csv(tmp_path / "Package.csv", ["name", "size", "note"], rows)
+
+    with pytest.raises(og.OmnigraphError, match=message):
+        og.infer_schema([file], keys=keys)
+
+
+def test_commands_take_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(write_csv(tmp_path / "Package.csv", ["Package"], [["apt"]]))
+
+    assert main(["init", str(tmp_path / "g.omni"), "--from", file, "--key", "Package=Package"]) == 0
+    assert main(["schema", "show", str(tmp_path / "g.omni")]) == 0
+    assert "@key(package)" in capsys.readouterr().out
+    assert main(["schema", "infer", file, "--key", "Package"]) == 2
+    assert "--key takes TYPE=COLUMN" in capsys.readouterr().err
+
+
+def test_files_of_one_type_have_one_type(tmp_path: Path) -> None:
+    may = write_csv(tmp_path / "may.csv", ["id", "total", "town"], [["1", "9", "01234"]])
+    june = write_csv(tmp_path / "june.csv", ["id", "total"], [["2", "1.5"], ["3", "2"]], ";")
+
+    graph = loaded(tmp_path, nodes={"Sale": [may, june]})
+
+    assert "node Sale {" in graph.schema
+    assert "Sale2" not in graph.schema
+    found = {row["data"]["sale_id"]: (row["data"]["total"], row["data"].get("town")) for row in exported(graph)}
+    assert found == {1: (9.0, "01234"), 2: (1.5, None), 3: (2.0, None)}
+
+
+def test_edges_from_the_rows_of_several_files_are_all_there(tmp_path: Path) -> None:
+    towns = write_csv(tmp_path / "Town.csv", ["code", "name"], [["B", "Bonn"], ["K", "Kiel"]])
+    may = write_csv(tmp_path / "may.csv", ["id", "town"], [["1", "B"]])
+    june = write_csv(tmp_path / "june.csv", ["id", "town"], [["2", "K"], ["3", ""]])
+
+    graph = loaded(tmp_path, towns, nodes={"Sale": [may, june]})
+
+    edges = [(row["from"], row["to"]) for row in exported(graph) if "edge" in row]
+    assert sorted(edges) == [("1", "B"), ("2", "K")]

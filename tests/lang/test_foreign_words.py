@@ -98,7 +98,7 @@ IN_A_MATCH = [
     (
         "collect { $p wrote $a return $a.x«,» $a.y } = []",
         "expected `}`, found `,`",
-        "a block returns one value; several are a record: `return { name: $a.name, n: $a.n }`",
+        "a block returns one value, `return $a.name`; several are a record: `return { name: $a.name, n: $a.n }`",
     ),
     (
         "$p (knows«||»follows) $q",

@@ -403,7 +403,7 @@ ELSEWHERE = [
         "did you mean `insert`?",
     ),
     (
-        "query q() { delete Q where active«» }",
+        "query q() { delete Q where active«» 3 }",
         "expected a comparison after `active`",
         "a predicate compares: write `active = true`",
     ),

@@ -19,7 +19,7 @@ from omnigraph.ops.load import LoadError
 from omnigraph.options import Maintenance, UpkeepOptions
 from omnigraph.runtime import Runtime
 from omnigraph.storage import key_cache
-from omnigraph.storage.lance_table import ADDRESS, LanceTable
+from omnigraph.storage.lance_table import ADDRESS, LanceTable, read_ahead
 from upkeep_calls import eager, exported
 
 SCHEMA = """
@@ -242,6 +242,63 @@ def test_threads_that_write_at_the_same_time_keep_the_keys_of_all(
 
     assert reads == []
     compare_lookups(graph)
+
+
+def test_threads_that_look_up_the_same_new_files_read_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = open_graph(tmp_path)
+    insert(graph, "a")
+    insert(graph, "b")
+    session = og.open_graph(graph.uri, runtime=Runtime(options=eager()))._session
+    reads = count_reads(monkeypatch)
+    have_looked = threading.Barrier(3)
+    get_keys = key_cache.KeyCache._get_keys
+    seen: set[int] = set()
+
+    def wait_for_the_others(*args: Any) -> Any:
+        known = get_keys(*args)
+        if threading.get_ident() not in seen:
+            seen.add(threading.get_ident())
+            have_looked.wait(60)
+        return known
+
+    monkeypatch.setattr(key_cache.KeyCache, "_get_keys", wait_for_the_others)
+    found: list[int] = []
+
+    def look_up() -> None:
+        table = session.open_tables(session.resolve_snapshot()).open_table("node:P")
+        found.append(table.find_rows("id", ["a", "b", "c"], ["id"]).num_rows)
+
+    threads = [threading.Thread(target=look_up) for _ in range(have_looked.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert (found, reads) == ([2, 2, 2], [2])
+
+
+def test_keys_of_the_version_before_a_compaction_stay_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers look up rows in it while the compaction reads its own result, and some after that is published."""
+    monkeypatch.setattr(key_cache, "MAX_STALE_FILES", 4)
+    graph = open_graph(tmp_path)
+    for name in NAMES[:12]:
+        insert(graph, name)
+    before = graph._session.open_tables(graph._session.resolve_snapshot()).open_table("node:P")
+    graph.optimize()
+    after = graph._session.open_tables(graph._session.resolve_snapshot()).open_table("node:P")
+    new = {fragment.number for fragment in after.list_fragments()}
+    reads = count_reads(monkeypatch)
+
+    read_ahead(after, new)
+    assert before.find_rows("id", NAMES, ["id"]).num_rows == 12
+    assert reads == [len(new)]
+
+    reads.clear()
+    assert after.find_rows("id", NAMES, ["id"]).num_rows == 12
+    assert before.find_rows("id", NAMES, ["id"]).num_rows == 12
+    assert reads == [10], "half of the files that may be kept, the newest ones, are still known"
 
 
 def test_branches_share_the_keys_of_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A mutation whose run would be outdated anyway is run once, in its turn."""
+"""What would be outdated anyway is done once, in its turn: the run of a mutation, and the deletions of a write."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ from grouping import grouped
 from mutating import new_graph, run
 from omnigraph.lang.source import Source
 from omnigraph.ops import mutate
+from omnigraph.storage.graph_storage import GraphStorage
 
 COUNT = "query count($n: String) { update Person set { age: age + 1 } where name = $n }"
+COUNT_ALL = "query q() { match { $p: Person } return { count(*) as c } }"
 AGE = 'query q() { match { $p: Person { name: "a" } } return { $p.age as age } }'
 
 
@@ -94,3 +96,55 @@ def test_a_deferred_run_that_changes_nothing_makes_no_commit(graph: og.Graph) ->
 
     assert [one.commit_id for one in done] == [None, None]
     assert graph.snapshot().commit.id == before
+
+
+def test_deletions_of_writes_that_wait_are_written_once(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the state before its group, a deletion file would be replaced by that of the writer before it."""
+    run(graph, " ".join(f'insert Person {{ name: "n{number}", age: 1 }}' for number in range(5)))
+    graph.optimize()
+    written: list[str] = []
+    write_file = GraphStorage.write_file
+
+    def note(store: GraphStorage, path: str, data: bytes) -> None:
+        written.append(path)
+        write_file(store, path, data)
+
+    monkeypatch.setattr(GraphStorage, "write_file", note)
+    calls = [
+        count(graph, "n0"),
+        lambda: run(graph, 'delete Person where name = "n1"'),
+        lambda: run(graph, 'insert Person { name: "n2", age: 7 }'),
+        lambda: run(graph, 'insert Person { name: "new", age: 8 }'),
+        count(graph, "n3"),
+    ]
+
+    done = grouped(graph._session, calls)
+
+    assert [one.affected_nodes for one in done] == [1] * 5
+    deletions = [path for path in written if "/_deletions/" in path]
+    assert len(deletions) == 4, "of all but the new row"
+    assert all(graph._session.store.objects.stat(path) is not None for path in deletions)
+    ages = graph.query("query q() { match { $p: Person } return { $p.name as n, $p.age as a } order { n } }").rows()
+    assert {row["n"]: row["a"] for row in ages} == {"a": 1, "b": 1, "n0": 2, "n2": 7, "n3": 2, "n4": 1, "new": 8}
+    # Each commit has the rows of those before it.
+    counts = [graph.query(COUNT_ALL, snapshot=one.commit_id).rows()[0]["c"] for one in done]
+    assert counts == [7, 6, 6, 7, 7]
+
+
+@pytest.mark.parametrize("between", ["nothing", "optimize", "the same row", "gone"])
+def test_a_write_that_waited_alone_is_placed_on_what_came_before_it(graph: og.Graph, between: str) -> None:
+    run(graph, 'insert Person { name: "c", age: 5 }')
+    other = og.open_graph(graph.uri)
+    acts: dict[str, Any] = {
+        "nothing": lambda: None,
+        "optimize": other.optimize,
+        "the same row": lambda: run(other, 'update Person set { age: 10 } where name = "a"'),
+        "gone": lambda: run(other, 'delete Person where name = "a"'),
+    }
+
+    (done,) = grouped(graph._session, [count(graph)], before=acts[between])
+
+    assert done.affected_nodes == (0 if between == "gone" else 1)
+    expected = {"the same row": [{"age": 11}], "gone": []}.get(between, [{"age": 2}])
+    assert graph.query(AGE).rows() == expected
+    assert graph.check().findings == ()

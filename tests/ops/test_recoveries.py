@@ -19,6 +19,7 @@ from omnigraph.ops.recoveries import list_recoveries
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.policy import Access, Action, Actor, Decision
+from omnigraph.row_rules import RowRules
 from serving import serving
 from worlds import reopened, seeded_world
 from worlds import rows as table_rows
@@ -189,6 +190,10 @@ def test_commits_of_a_branch_that_may_not_be_read_are_left_out(session: Session)
     class OnlyMain:
         def decide(self, access: Access) -> Decision:
             return Decision(is_allowed=access.action is Action.READ and access.branch == "main")
+
+        def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
+            del actor, branch, query
+            return None
 
     session.store.runtime = replace(session.store.runtime, policy=OnlyMain())
     session.actor = Actor(name="ada")

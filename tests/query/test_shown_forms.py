@@ -210,6 +210,176 @@ SHOWN = [
         "match { each $r in $rows }",
         "query q($rows: [{name: String}]) { match { each $r in $rows } insert Person { name: $r.name } }",
     ),
+    (
+        "match { $p: Person $p * $q } return { $q }",
+        "$p (*) $other",
+        "match { $p: Person $p (*) $other } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person $p *{1,3} $q } return { $q }",
+        "$p (*){1,3} $other",
+        "match { $p: Person $p (*){1,3} $other } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person $p !knows $q } return { $q }",
+        "not { $p knows $q }",
+        "match { $p: Person not { $p knows $q } } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person $p <-knows- $q } return { $q }",
+        "$p knows $q",
+        "match { $p: Person $p knows $q } return { 1 as one }",
+    ),
+    (
+        "match { ($p)-[:KNOWS]->($q) } return { $q }",
+        "$p knows $q",
+        "match { $p: Person $p knows $q } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person $p is Company } return { $p }",
+        '$p.@type = "Company"',
+        'match { $p: Person $p.@type = "Company" } return { 1 as one }',
+    ),
+    (
+        "match { $p: Person $p.email == null } return { $p }",
+        "is null",
+        "match { $p: Person $p.email is null } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person $p.email <> null } return { $p }",
+        "is not null",
+        "match { $p: Person $p.email is not null } return { 1 as one }",
+    ),
+    (
+        'match { $p: Person $p knows "Ann" } return { $p }',
+        '$p knows $other  $other.@id = "Ann"',
+        'match { $p: Person $p knows $other  $other.@id = "Ann" } return { 1 as one }',
+    ),
+    (
+        "match { $p: Person $p knows{since: 3} $q } return { $p }",
+        "$p knows $other along {",
+        "match { $p: Person $p knows $other along { weight > 3 } } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person $p e:knows $q } return { $p }",
+        "$p $e:knows $other",
+        "match { $p: Person $p $e:knows $other } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person $p knows $q { age: 3 } } return { $p }",
+        "$q: Person {",
+        "match { $p: Person $p knows $q $q: Person { age: 3 } } return { 1 as one }",
+    ),
+    (
+        "match { $p: Person } return { $p.knows.name }",
+        "$p knows $q",
+        "match { $p: Person $p knows $q } return { $q.name }",
+    ),
+    (
+        "match { $p: Person $x = $p.age + 1 } return { $x }",
+        "let $x =",
+        "match { $p: Person let $x = $p.age + 1 } return { $x }",
+    ),
+    (
+        "match { $p: Person } return { $p.name } order { desc $p.name }",
+        "$p.name desc",
+        "match { $p: Person } return { $p.name } order { $p.name desc }",
+    ),
+    (
+        "match { $p: Person } return { $p.name } order { $p.age desc nulls first }",
+        "order { $p.age is null, $p.age }",
+        "match { $p: Person } return { $p.name } order { $p.age is null, $p.age }",
+    ),
+    (
+        "match { $p: Person } return { $p.name } order { $p.age } limit 3 by { $p.age }",
+        "limit 3 per { $",
+        "match { $p: Person $p worksAt $c } return { $p.name } order { $p.age } limit 3 per { $c }",
+    ),
+    (
+        "match { $p: Person } return { $p.age ?? 0 as x }",
+        "coalesce($p.age, 0)",
+        "match { $p: Person } return { coalesce($p.age, 0) as x }",
+    ),
+    (
+        "match { $p: Person } return { first($p.name) as x }",
+        "first(collect($p.name))",
+        "match { $p: Person } return { first(collect($p.name)) as x }",
+    ),
+    (
+        "match { $p: Person } return { degree($p) as x }",
+        "count { $p knows $q }",
+        "match { $p: Person } return { count { $p knows $q } as x }",
+    ),
+    (
+        "match { $p: Person } return { collect { $p knows $q return { $q.name } } as x }",
+        "return $a.name",
+        "match { $p: Person } return { collect { $p knows $a return $a.name } as x }",
+    ),
+    (
+        "match { $p: Person } return { $p.name, count { $p knows $q } as x } having { count(*) > 1 }",
+        "count(*) as n",
+        "match { $p: Person } return { $p.name, count(*) as n } having { n > 1 }",
+    ),
+    (
+        "match { $p: Person shortest path $w = $p knows{1,3} $q } return { $w }",
+        "shortest $w = $a knows{1,4} $b",
+        "match { shortest $w = $a knows{1,4} $b } return { $w }",
+    ),
+    (
+        "match { $p: Person shortest_path $w = $p knows{1,3} $q } return { $w }",
+        "shortest $w = $a knows{1,4} $b",
+        "match { shortest $w = $a knows{1,4} $b } return { $w }",
+    ),
+    (
+        "match { $p: Person shortest($p knows{1,3} $q) } return { $q }",
+        "shortest $w = $a knows{1,*} $b",
+        "match { shortest $w = $a knows{1,*} $b } return { $w }",
+    ),
+    (
+        "match { shortest $w = $a knows{1,*} $b } return { length(nodes($w)) as n }",
+        "size(nodes($w))",
+        "match { shortest $w = $a knows{1,*} $b } return { size(nodes($w)) as n }",
+    ),
+    (
+        'match { $p: Person $p.born > datetime("2020-01-01T00:00:00Z") } return { $p }',
+        'date("2020-01-01")',
+        'match { $p: Person $p.born > date("2020-01-01") } return { 1 as one }',
+    ),
+    (
+        'match { $p: Person { born: datetime("2020-01-01") } } return { $p }',
+        'date("2020-01-01")',
+        'match { $p: Person { born: date("2020-01-01") } } return { 1 as one }',
+    ),
+    (
+        "match { $p: Person $q: Person } insert $p knows $q",
+        "insert Knows { from: $p, to: $q }",
+        "match { $p: Person $q: Person } insert Knows { from: $p, to: $q }",
+    ),
+    (
+        'match { $p: Person } delete Person where name = "x"',
+        "$x: Person",
+        "match { $x: Person } delete $x",
+    ),
+    (
+        'match { $p: Person } delete Knows where from = "x"',
+        "$a $x:knows $b",
+        "match { $a $x:knows $b } delete $x",
+    ),
+    (
+        'each $x in [1] insert Note { text: "a", created: now() }',
+        "each $x in $list",
+        "query q($list: [I64]) { match { each $x in $list } insert Note { text: to_string($x), created: now() } }",
+    ),
+    (
+        "match { $p: Person $p knows $q } return { $p.name } order { $p.name } limit 3 per $p.name",
+        "limit 3 per { $c }",
+        "match { $p: Person $p worksAt $c } return { $p.name } order { $p.name } limit 3 per { $c }",
+    ),
+    (
+        "match { $p $e:knows $q } return { $e.from as x }",
+        "@src",
+        "match { $p $e:knows $q } return { $e.@src as x }",
+    ),
 ]
 """A mistake, the form that its help shows, and a query with it."""
 
@@ -237,6 +407,19 @@ SKETCHED = [
         "match { … } with { $p, count($q) as n } update $p set { … }",
     ),
     ("match { $p: Person } foreach $p { update $p set { age: 3 } }", "match { … } update $p set { … }"),
+    ('match { $p: Person $p.name.startsWith("A") } return { $p }', "starts_with($p.name, …)"),
+    ('match { $p: Person $p.name ~ "A" } return { $p }', "matches($p.name, expression)"),
+    ("match { $p: Person } return { int($p.name) as x }", "to_int(value)"),
+    ("match { $p: Person } return { mode($p.name) as x }", "order { count(*) desc } limit 1"),
+    ("drop Person", "omnigraph schema apply"),
+    (
+        "match { shortest $w = $a knows{1,*} $b } return { nodes($w).name as n }",
+        "collect { each $x in … return $x.name }",
+    ),
+    (
+        "match { cheapest $w = $a (knows|worksAt){1,*} $b by { weight } } return { $w }",
+        "leave out the types that don't have it",
+    ),
 ]
 """A mistake, and what its help says; the form has places to fill."""
 

@@ -1,10 +1,13 @@
 """Maintenance on executors comes to the same as in this process."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,9 +16,14 @@ from load_calls import files_below
 from mutating import run
 from omnigraph.ops.optimize import OptimizeCall, OptimizeResult, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
+from omnigraph.options import UpkeepOptions
+from omnigraph.spark import maintenance
 from omnigraph.spark.maintenance import SparkMaintenanceWorker, create_worker
+from omnigraph.spark.maintenance import _build_task as build
 from omnigraph.spark.session.graph_location import GraphLocation
+from omnigraph.storage.compaction import SegmentBuild
 from upkeep_calls import EAGER, by_table, exported, files_of, fragments, indexed_rows, opened, optimized
+from vector_worlds import World, make_small
 from worlds import runtime
 
 SCHEMA = """
@@ -151,3 +159,53 @@ def test_the_engine_is_chosen_by_name(seeded: Path, tmp_path: Path, spark: Spark
     assert not done.has_failed
     with pytest.raises(og.OmnigraphError, match="master"):
         graph.optimize(engine="local", master="local[2]")
+
+
+@pytest.mark.parametrize("kind", ["ivf_flat", "ivf_pq", "ivf_rq"])
+def test_a_vector_index_is_built_in_parts_and_answers_as_one(
+    kind: str, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_small(monkeypatch)
+    world = World(tmp_path / "g", kind)
+    for part in range(PARTS):
+        world.add(1_200 * part, 1_200)
+    session = world.graph._session
+    # Large enough already: each fragment is a part of its own.
+    settled = UpkeepOptions(merged_fragments=99, index_rows=1)
+    session.store.runtime = replace(session.runtime, options=replace(session.runtime.options, upkeep=settled))
+    worker = SparkMaintenanceWorker(spark, GraphLocation.from_session(session), settled, min_rows=2_000)
+    built: list[object] = []
+
+    def build_noted(context: object, items: Sequence[maintenance.WorkItem]) -> object:
+        built.extend(items)
+        return build(context, items)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr(maintenance, "_build_task", build_noted)
+
+    done = optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test")), worker)
+
+    assert not done.has_failed
+    assert len([item for item in built if isinstance(item, SegmentBuild) and item.column == "vec"]) == 2
+    (index,) = [index for index in world.graph.indexes() if index.column == "vec"]
+    assert (index.segments, index.state.value) == (1, "complete")
+    found, notes = world.find_recall(1.0)
+    assert found >= 0.9
+    assert any("approximate" in note for note in notes)
+    # The parts are gone: the new version names every index that has files.
+    described = world.graph.table("Doc").describe_indices()
+    named = {segment.uuid for stored in described for segment in stored.segments}
+    files = (tmp_path / "g").glob("nodes/*/_indices/*/*")
+    assert {file.parent.name for file in files} == {str(uuid) for uuid in named}
+
+
+def test_vectors_without_a_direction_leave_the_index_pending(tmp_path: Path, spark: SparkSession) -> None:
+    schema = 'node Doc { key: String @key  vec: Vector(16)? @index(kind="ivf_flat", recall=0.9) }'
+    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=runtime())
+    rows = 5_000
+    zeros = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(16 * rows, np.float32)), 16)
+    graph.load(nodes={"Doc": pa.table({"key": [f"d{row}" for row in range(rows)], "vec": zeros})}, mode="append")
+
+    done = on_spark(graph, spark)
+
+    assert by_table(done)["Doc"].indexes_pending == ("vec_ivf_flat",)
+    assert not done.has_failed

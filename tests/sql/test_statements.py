@@ -11,8 +11,7 @@ import omnigraph as og
 from omnigraph.commit.branch_errors import BranchMissingError
 from omnigraph.engine.duckdb import run_statement
 from omnigraph.engine.duckdb.sql_errors import SqlError
-from omnigraph.engine.duckdb.table_streams import ReadFailures, split_table
-from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.duckdb.table_streams import ReadState, split_table
 from omnigraph.errors import BadArgumentError
 from omnigraph.query.params import ParameterError
 from omnigraph.storage.table_cache import PinUnreadableError
@@ -91,8 +90,8 @@ def test_a_table_of_several_streams_is_one_table(monkeypatch: pytest.MonkeyPatch
         graph.load([{"type": "P", "data": {"k": number}} for number in range(start, start + 10)], mode="append")
     made: list[int] = []
 
-    def split(table: Any, _: int, budget: Budget, failures: ReadFailures, __: int) -> Any:
-        streams = split_table(table, 4, budget, failures, min_rows=5)
+    def split(table: Any, _: int, state: ReadState, __: int) -> Any:
+        streams = split_table(table, 4, state, min_rows=5)
         made.append(len(streams))
         return streams
 

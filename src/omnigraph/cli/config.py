@@ -26,16 +26,16 @@ def command(*, as_json: bool) -> int:
     settings = ClientSettings(os.environ, Path.cwd())
     logins = find_logins(os.environ)
     servers = logins.read()
-    found = {name: settings.find(name) for name in CLIENT_SETTINGS}
-    token = _find_token_source(found[SERVER], servers, logins.path)
+    chosen = {name: settings.find(name) for name in CLIENT_SETTINGS}
+    token = _find_token_source(chosen[SERVER], servers, logins.path)
     if as_json:
-        values = {name: {"value": setting.value, "source": setting.source} for name, setting in found.items()}
+        values = {name: {"value": setting.value, "source": setting.source} for name, setting in chosen.items()}
         file = None if settings.file is None else str(settings.file)
         print_json({"settings": values, "token_source": token, "file": file, "logins": sorted(servers)})
         return 0
     rows = [
         (name, _NONE if setting.value is None else setting.value, _NONE if setting.value is None else setting.source)
-        for name, setting in found.items()
+        for name, setting in chosen.items()
     ]
     rows.append(("token", _NONE if token is None else "(not shown)", token or _NONE))
     text = format_table(("setting", "value", "source"), rows)

@@ -21,6 +21,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "agents": "a policy for agents that propose changes on branches",
     "older-export": "an export of the older system",
     "people": "people, where they work, and whom they know: the graph of the tutorials",
+    "public-data": "extracts of Debian's packages, Open English WordNet, Neo4j exports, GraphML",
     "research-library": "papers in tables of several formats, with hybrid search",
     "server": "settings, a policy and stored queries of a server",
     "supply-chain": "parts and suppliers: paths of any depth, and what depends on what",

@@ -111,13 +111,13 @@ def print_findings(inferred: "InferredSchema") -> None:
         print_error(f"note: {reveal(finding)}")
 
 
-def parse_typed_paths(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
-    """Parse TYPE=PATH pairs into paths by type."""
+def parse_typed_paths(option: str, pairs: Sequence[str], what: str = "PATH") -> dict[str, list[str]]:
+    """Parse TYPE=PATH pairs into paths by type, or pairs with something else."""
     paths: dict[str, list[str]] = {}
     for pair in pairs:
         name, sign, path = pair.partition("=")
         if not (name and sign and path):
-            refuse(f"{option} takes TYPE=PATH, not `{pair}`")
+            refuse(f"{option} takes TYPE={what}, not `{pair}`")
         paths.setdefault(name, []).append(path)
     return paths
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--from", "sources", multiple=True, metavar="FILE...", help="Infer the schema from files, and load them.")
 @click.option("--node", "nodes", multiple=True, metavar="TYPE=FILE", help="With --from: a file of this node type.")
 @click.option("--edge", "edges", multiple=True, metavar="TYPE=FILE", help="With --from: a file of this edge type.")
+@click.option("--key", "keys", multiple=True, metavar="TYPE=COLUMN", help="With --from: a column of the key of a type.")
 @click.option("--enums", is_flag=True, help="With --from: make columns with few texts enums.")
 @file_options
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commits.")
@@ -37,6 +38,7 @@ def command(  # noqa: PLR0913 - one argument per option
     sources: tuple[str, ...],
     nodes: tuple[str, ...],
     edges: tuple[str, ...],
+    keys: tuple[str, ...],
     enums: bool,
     actor: str,
     as_json: bool,
@@ -52,6 +54,8 @@ def command(  # noqa: PLR0913 - one argument per option
         refuse("give either --schema FILE, or --from and files")
     if files and not sources:
         refuse("files follow --from")
+    if keys and schema is not None:
+        refuse("--key is for files: a schema says its keys itself")
     actor = choose_actor(actor)
     loaded = ""
     if schema is not None:
@@ -63,6 +67,7 @@ def command(  # noqa: PLR0913 - one argument per option
             (*sources, *files),
             nodes=parse_typed_paths("--node", nodes),
             edges=parse_typed_paths("--edge", edges),
+            keys=parse_typed_paths("--key", keys, "COLUMN"),
             enums=enums,
             options=options,
         )

@@ -3,16 +3,21 @@
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from omnigraph.telemetry import format_bytes
+
+if TYPE_CHECKING:
+    from omnigraph.engine.query_progress import QueryProgress
 
 # The line is redrawn at most this often.
 _MIN_REDRAW_SECONDS = 0.1
 _BAR_CELLS = 24
+# A query that takes less has no progress line.
+_MIN_QUERY_SECONDS = 0.5
 # Back to the start of the line, then erase it.
 _CLEAR = "\r\x1b[2K"
 
@@ -71,6 +76,24 @@ def show_progress(title: str, *, is_quiet: bool) -> Iterator[ProgressLine]:
         sys.stderr.write(f"{title}\n")
     try:
         yield line
+    finally:
+        line.clear()
+
+
+@contextmanager
+def show_query_progress() -> Iterator["Callable[[QueryProgress], None]"]:
+    """Yield what shows the progress of a query in DuckDB, on a terminal's stderr, once it has taken some time."""
+    line = ProgressLine(sys.stderr)
+    start = time.monotonic()
+
+    def show(progress: "QueryProgress") -> None:
+        # Most queries end before anyone could read the line.
+        if time.monotonic() - start >= _MIN_QUERY_SECONDS:
+            phase = "reading" if progress.rows < progress.total_rows else "joining"
+            line.show(phase, rows=progress.rows, share=progress.share)
+
+    try:
+        yield show
     finally:
         line.clear()
 

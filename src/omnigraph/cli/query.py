@@ -16,6 +16,7 @@ from omnigraph.cli.options import (
     spark_query_engine_option,
     split_name_and_uri,
 )
+from omnigraph.cli.progress import show_query_progress
 from omnigraph.cli.result_formats import resolve_format, result_options, write_result
 
 
@@ -61,17 +62,19 @@ def command(  # noqa: PLR0913 - one argument per option
     if master is not None and engine != "spark":
         refuse("--master is for Spark: give --engine spark, too")
     graph = open_selected_graph(uri, store, read_only=True)
-    result = graph.query(
-        source,
-        name=name,
-        params=parse_params(params, pairs),
-        branch=branch,
-        snapshot=commit_id,
-        at=at,
-        seconds=seconds,
-        memory_bytes=memory_bytes,
-        engine=engine,
-        master=master,
-    )
+    with show_query_progress() as progress:
+        result = graph.query(
+            source,
+            name=name,
+            params=parse_params(params, pairs),
+            branch=branch,
+            snapshot=commit_id,
+            at=at,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+            engine=engine,
+            master=master,
+            progress=progress,
+        )
     write_result(result, output_format, output, as_json=as_json)
     return 0

@@ -223,6 +223,9 @@ def show(
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--node", "nodes", multiple=True, metavar="TYPE=FILE", help="A file of nodes of this type; repeatable.")
 @click.option("--edge", "edges", multiple=True, metavar="TYPE=FILE", help="A file of edges of this type; repeatable.")
+@click.option(
+    "--key", "keys", multiple=True, metavar="TYPE=COLUMN", help="A column of the key of a type; may be repeated."
+)
 @click.option("--enums", is_flag=True, help="Make columns with few texts enums.")
 @file_options
 @click.option("-o", "--output", metavar="FILE", help="Write the schema here, and the mapping beside it.")
@@ -232,6 +235,7 @@ def infer(
     files: tuple[str, ...],
     nodes: tuple[str, ...],
     edges: tuple[str, ...],
+    keys: tuple[str, ...],
     enums: bool,
     output: str | None,
     as_json: bool,
@@ -247,6 +251,7 @@ def infer(
         files,
         nodes=parse_typed_paths("--node", nodes),
         edges=parse_typed_paths("--edge", edges),
+        keys=parse_typed_paths("--key", keys, "COLUMN"),
         enums=enums,
         options=build_file_options(values),
     )

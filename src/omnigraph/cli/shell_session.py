@@ -49,7 +49,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class _KnownNames:
     """The schema of a state and the names beside it, which completion proposes."""
 
     read_at: float
@@ -83,7 +83,7 @@ class ShellSession:
         self._reconnect = reconnect
         self.latest = ""
         """The latest statement."""
-        self._names: _Names | None = None
+        self._names: _KnownNames | None = None
         self._runtime = build_runtime(os.environ)
 
     @property
@@ -182,5 +182,5 @@ class ShellSession:
         known = KnownNames(
             branches=branches, commands={name: command.argument for name, command in self._commands.items()}
         )
-        self._names = _Names(time.monotonic(), state, catalog, known)
+        self._names = _KnownNames(time.monotonic(), state, catalog, known)
         return catalog, known

@@ -19,6 +19,7 @@ from omnigraph.cli.options import (
     refuse_two_states,
     snapshot_option,
 )
+from omnigraph.cli.progress import show_query_progress
 from omnigraph.cli.result_formats import resolve_format, result_options, write_result
 
 
@@ -61,14 +62,16 @@ def command(  # noqa: PLR0913 - one argument per option
     output_format = resolve_format(format_, output, as_json=as_json)
     text = read_source(STDIN).text if statement == STDIN else statement
     graph = open_selected_graph(uri, store, read_only=True)
-    result = graph.sql(
-        text,
-        parse_params(params, pairs),
-        branch=branch,
-        snapshot=commit_id,
-        at=at,
-        seconds=seconds,
-        memory_bytes=memory_bytes,
-    )
+    with show_query_progress() as progress:
+        result = graph.sql(
+            text,
+            parse_params(params, pairs),
+            branch=branch,
+            snapshot=commit_id,
+            at=at,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+            progress=progress,
+        )
     write_result(result, output_format, output, as_json=as_json)
     return 0

@@ -63,12 +63,12 @@ class BashWithFiles(BashComplete):
 
     def get_completions(self, args: list[str], incomplete: str) -> Items:
         """Return the proposals, without what bash counts as another word."""
-        found = super().get_completions(args, incomplete)
+        proposals = super().get_completions(args, incomplete)
         match = _WORD_BREAK.match(incomplete)
         start = "" if match is None else match[0]
         return [
             CompletionItem(item.value.removeprefix(start), item.type) if item.type == "plain" else item
-            for item in found
+            for item in proposals
         ]
 
 
@@ -78,7 +78,7 @@ def register() -> None:
 
 
 def add_completion(command: click.Command) -> None:
-    """Propose values for each argument and option of a command whose metavar or name says what it is."""
+    """Complete the arguments and options of a command whose metavar or name says what it is."""
     for parameter in command.params:
         proposers = _find_proposers(command, parameter)
         if proposers is not None:

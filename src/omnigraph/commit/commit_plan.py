@@ -120,6 +120,11 @@ class CommitPlan:
         return {move.table_key for move in self.moves} | required | self.adopted.keys()
 
     @property
+    def is_placed(self) -> bool:
+        """Whether it can be applied as it is to its base."""
+        return not self.is_deferred and all(move.staged.is_placed for move in self.moves)
+
+    @property
     def is_groupable(self) -> bool:
         """Whether it only inserts, changes and deletes rows, so that one swap may publish it together with others."""
         has_other_parts = (

@@ -155,7 +155,7 @@ class _GroupRound:
                 self._log.store.location.uri, plan.base.table.version, self.base.table.version
             )
         _check_uncollected(self._log, plan, self.base, write.files, write.lease)
-        if plan.base.table.version < self.base.table.version or self.commits or plan.is_deferred:
+        if plan.base.table.version < self.base.table.version or self.commits or not plan.is_placed:
             between = self._list_commits_since(plan.base)
             for commit in between:
                 # A swap whose response was lost looks like a lost swap: this write's own commit is then in the history.

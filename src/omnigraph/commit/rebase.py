@@ -89,7 +89,7 @@ def rebase(
 
 
 def _rebase_move(move: Move, base: Snapshot, after: SnapshotTables, known: Mapping[str, RowChange | None]) -> Move:
-    if base.pins.get(move.table_key) == after.snapshot.pins.get(move.table_key):
+    if move.staged.is_placed and base.pins.get(move.table_key) == after.snapshot.pins.get(move.table_key):
         return move
     table = after.open_table(move.table_key)
     other = known[move.table_key]

@@ -13,6 +13,12 @@ class SnapshotTables:
         self._handles = handles
         self.snapshot = snapshot
         self._watch = watch
+        self.realm = ""
+        """What identifies the rows that are left out, in keys of caches; empty if these are all rows."""
+
+    def without_watch(self) -> "SnapshotTables":
+        """Return the same tables for reads that are cached, which the limits of one operation must not end."""
+        return SnapshotTables(self._handles, self.snapshot)
 
     def open_table(self, table_key: str) -> LanceTable:
         """Open a table at its pinned version.

@@ -25,6 +25,9 @@ class JwtIssuer:
     groups_claim: str | None = None
     """The claim with the groups of the actor; without it, its actors have none."""
 
+    attribute_claims: tuple[str, ...] = ()
+    """The claims that become attributes of the actor, which rules about rows may read."""
+
     @property
     def has_url(self) -> bool:
         """Whether the keys are fetched."""
@@ -57,8 +60,18 @@ def _read_issuer(section: SettingsSection) -> JwtIssuer:
         if algorithm not in ALGORITHMS:
             raise section.build_error("algorithms", f"write some of {', '.join(ALGORITHMS)}; others are not accepted")
     groups_claim = section.get_text("groups_claim")
+    attribute_claims = section.get_texts("attribute_claims")
+    if "name" in attribute_claims:
+        raise section.build_error("attribute_claims", "`name` is the actor's own name: choose another claim")
     section.finish()
-    return JwtIssuer(issuer=issuer, audience=audience, keys=keys, algorithms=algorithms, groups_claim=groups_claim)
+    return JwtIssuer(
+        issuer=issuer,
+        audience=audience,
+        keys=keys,
+        algorithms=algorithms,
+        groups_claim=groups_claim,
+        attribute_claims=attribute_claims,
+    )
 
 
 def _read_required(section: SettingsSection, key: str) -> str:

@@ -94,6 +94,7 @@ def _read_record(section: SettingsSection) -> TokenRecord:
     digest = section.get_text("sha256")
     groups = section.get_texts("groups")
     expires = section.get_instant("expires")
+    attributes = section.get_attributes("attributes")
     section.finish()
     if actor is None or digest is None:
         raise section.build_error("actor" if actor is None else "sha256", "every token needs both `actor` and `sha256`")
@@ -106,7 +107,7 @@ def _read_record(section: SettingsSection) -> TokenRecord:
     except (ActorRefusedError, CommitTextTooLongError) as error:
         raise section.build_error("actor", str(error)) from error
     return TokenRecord(
-        actor=Actor(name=actor, groups=frozenset(groups)),
+        actor=Actor(name=actor, groups=frozenset(groups), attributes=attributes),
         digest=bytes.fromhex(digest),
         expires=None if expires is None else expires.astimezone(UTC),
     )

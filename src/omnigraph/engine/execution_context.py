@@ -12,6 +12,7 @@ from omnigraph.engine.physical_plan import Link
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.query_progress import ReportProgress
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.tables.topology import Topology
@@ -68,6 +69,8 @@ class ExecutionContext:
     embed: Embed = refuse_embedding
     rerank: RerankTexts = RerankTexts()
     profile: QueryProfile | None = None
+    progress: ReportProgress | None = None
+    """Called with the progress of a query that runs in DuckDB."""
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
     # By the text of a hop over several edges, whether its upper bound left nodes unreached.
     cut_offs: dict[str, CutOff] = field(default_factory=dict, repr=False, compare=False)
@@ -75,6 +78,10 @@ class ExecutionContext:
     recalls: dict[str, float | None] = field(default_factory=dict, repr=False, compare=False)
     _readers: dict[str, TableReader] = field(default_factory=dict, init=False, repr=False, compare=False)
     _topologies: dict[str, Topology] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # What is derived from rows is cached by keys that need not name the rows left out.
+        object.__setattr__(self, "cache", self.cache.select_realm(self.view))
 
     @property
     def catalog(self) -> Catalog:

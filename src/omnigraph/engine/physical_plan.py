@@ -390,6 +390,8 @@ class Merge:
     types: tuple[tuple[str, str], ...]
     has_multiplicity: bool
     rows: float
+    is_for_hubs: bool = False
+    """Whether it only pays off where the hop before or after it lists very many rows, which is known when it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,12 @@ from omnigraph.engine.operators.chunking import (
     Truths,
     accumulate_even,
     accumulate_hops,
+    concat_bindings,
     find_chunk_end,
     slice_bindings,
     snap_to_run_start,
 )
+from omnigraph.engine.operators.distinct import deduplicate
 from omnigraph.engine.operators.edge_access import EdgeAccess
 from omnigraph.engine.operators.expand import Closing, bindings_nbytes
 from omnigraph.engine.operators.join_matches import JoinMatches
@@ -30,15 +32,24 @@ from omnigraph.engine.physical_plan import (
     Expand,
     Filter,
     Join,
+    JoinComparison,
     LeftJoin,
     Link,
+    Merge,
     Product,
     Step,
     UnionJoin,
     Unnest,
 )
+from omnigraph.query.expr import Identity, Op
+from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.logical_plan import GENERATED_PREFIX
 
 _NO_ROW_SUMS = np.zeros(0, np.int64)
+# Before a hop that lists at least this number of rows, and this number for each of its input, its input is merged.
+# Merging costs as much as listing some ten rows for each; 6 million friends with 22 friends each are not merged.
+MIN_HUB_ROWS = 4_000_000
+MIN_HUB_FACTOR = 64
 
 
 class StepRunner(Protocol):
@@ -84,6 +95,8 @@ class Pipeline:
         self._has_multiplicity = has_multiplicity
         self._budget = runner.context.budget
         self._chunk_rows = runner.chunk_rows
+        # The rows of the hop that is looked at: both whether it meets a hub and how it is cut depend on them.
+        self._last_hop: tuple[Step, Bindings, CumulativeRows] | None = None
 
     def run(
         self, steps: tuple[Step, ...], bindings: Bindings, *, is_sorted: bool | None = None, is_whole: bool = True
@@ -97,11 +110,21 @@ class Pipeline:
         index = 0
         while index < len(steps):
             step = steps[index]
+            if isinstance(step, Merge) and step.is_for_hubs and not self._meets_hub(steps[index + 1 :], bindings):
+                index += 1
+                continue
+            hub = self._find_hub(steps[index : index + 2], bindings)
+            if hub is not None:
+                step = self._join_merged_ends(*hub, bindings)
+                steps, index = (step, *steps[index + 2 :]), 0
             paired = self._try_semi_join(steps[index : index + 2], bindings, is_chunk=is_sorted is not None)
             closing = self._runner.find_closing(step, steps[index + 1 : index + 2])
             if isinstance(step, Expand):
                 self._runner.reduce_lists(step, bindings, closing, has_multiplicity=self._has_multiplicity)
+                # Shorter lists have fewer rows than were counted before.
+                self._last_hop = self._last_hop if step.node.is_free else None
             row_sums = _NO_ROW_SUMS if paired is not None else self._sum_output_rows(step, bindings)
+            self._last_hop = None
             if self._is_large(step, bindings, row_sums, is_sorted=is_sorted):
                 self._split(steps[index:], bindings, row_sums, is_sorted=is_sorted, is_whole=is_whole)
                 self._budget.release(bindings_nbytes(bindings) if is_claimed else 0)
@@ -162,7 +185,10 @@ class Pipeline:
             return _NO_ROW_SUMS
         match step:
             case Expand():
-                return accumulate_hops(self._runner.get_edge_access(step.link), bindings.columns[step.source])
+                if self._last_hop is None or self._last_hop[0] is not step or self._last_hop[1] is not bindings:
+                    access = self._runner.get_edge_access(step.link)
+                    self._last_hop = step, bindings, accumulate_hops(access, bindings.columns[step.source])
+                return self._last_hop[2]
             case Close() | Filter():
                 return accumulate_even(bindings.size)
             case LeftJoin() | UnionJoin() | Unnest():
@@ -174,6 +200,62 @@ class Pipeline:
                 return np.cumsum(self._match_join(step, bindings).count_candidates())
             case _:
                 return _NO_ROW_SUMS
+
+    def _meets_hub(self, steps: tuple[Step, ...], bindings: Bindings) -> bool:
+        """Return whether the hop that comes next lists far more rows than it starts from."""
+        if not steps or not isinstance(steps[0], Expand):
+            return False
+        row_sums = self._sum_output_rows(steps[0], bindings)
+        listed = int(row_sums[-1]) if len(row_sums) else 0
+        return listed >= max(MIN_HUB_ROWS, MIN_HUB_FACTOR * bindings.size)
+
+    def _find_hub(self, steps: tuple[Step, ...], bindings: Bindings) -> tuple[Expand, Merge] | None:
+        """Return the last hop and the merge after it if the far ends of the hop should be merged before it."""
+        match steps:
+            case (Expand() as hop, Merge(is_for_hubs=True) as merge) if bindings.size:
+                is_known = int(bindings.columns[hop.source].min()) >= 0
+                return (hop, merge) if is_known and self._meets_hub(steps, bindings) else None
+            case _:
+                return None
+
+    def _join_merged_ends(self, hop: Expand, merge: Merge, bindings: Bindings) -> Join:
+        """Return a join in place of a hop: its other side has one row for equal far ends of each node it starts from.
+
+        So a hub is followed once, and not for each of the rows that lead to it.
+        """
+        fresh = {hop.node.variable, hop.link.edge_variable}
+        origin = merge.values[0].origin
+        own = Identity(variable=hop.source, origin=origin)
+        hop = replace(hop, keep=(hop.source, *(name for name in hop.keep if name in fresh)))
+        ends = tuple(value for value in merge.values if fresh.intersection(find_variables(value)))
+        merge = replace(merge, values=(own, *ends))
+        nodes = deduplicate(bindings.columns[hop.source])
+        sources = Bindings(
+            {hop.source: nodes}, len(nodes), np.ones(len(nodes), np.int64) if merge.has_multiplicity else None
+        )
+        row_sums = accumulate_hops(self._runner.get_edge_access(hop.link), nodes)
+        parts: list[Bindings] = []
+        start = 0
+        while start < len(nodes):
+            end = find_chunk_end(row_sums, start, self._chunk_rows)
+            listed = slice_bindings(sources, start, end)
+            for step in (hop, merge):
+                listed = self._runner.run_step(step, listed, None, has_multiplicity=self._has_multiplicity)
+            parts.append(listed)
+            start = end
+        pairs = concat_bindings(parts)
+        other = f"{GENERATED_PREFIX}{hop.source}"
+        columns = {other if name == hop.source else name: column for name, column in pairs.columns.items()}
+        is_same = JoinComparison(own, Op.EQ, replace(own, variable=other))
+        types = dict(merge.types)
+        self._runner.solved_sides[hop.number] = Bindings(columns, pairs.size, pairs.multiplicity)
+        return Join(
+            number=hop.number,
+            conditions=(is_same,),
+            types=((hop.source, types[hop.source]), (other, types[hop.source])),
+            steps=(),
+            rows=hop.rows,
+        )
 
     def _is_large(self, step: Step, bindings: Bindings, row_sums: CumulativeRows, *, is_sorted: bool | None) -> bool:
         """Return whether to run a step in chunks: it produces too many rows, or more than the sink may need."""

@@ -33,6 +33,7 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     FieldRef,
+    FuzzyScore,
     Identity,
     In,
     IsNull,
@@ -51,6 +52,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     Rerank,
     Rrf,
+    SearchValue,
     Snippet,
     StartsWith,
     TextMatch,
@@ -153,7 +155,7 @@ class ResultValueSource(Protocol):
 class SearchValueSource(Protocol):
     """A source of values that also evaluates searches: its variables are bound to rows."""
 
-    def read_search_value(self, expr: Rank | Distance | Snippet) -> Column:
+    def read_search_value(self, expr: SearchValue) -> Column:
         """Return a score, a distance or a passage."""
         ...
 
@@ -235,7 +237,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             values, ResultValueSource
         ):
             return values.read_result(expr)
-        case Nearest() | Bm25() | Rrf() | Mmr() | Rerank() | Distance() | Snippet() if isinstance(
+        case Nearest() | Bm25() | Rrf() | Mmr() | Rerank() | Distance() | Snippet() | FuzzyScore() if isinstance(
             values, SearchValueSource
         ):
             return values.read_search_value(expr)

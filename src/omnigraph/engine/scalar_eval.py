@@ -216,7 +216,8 @@ _NO_DIGITS = Numbers(np.zeros(1, np.int64), np.ones(1, np.bool_))
 
 
 def _truncate(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
-    return time_functions.truncate(columns[0], _get_fixed(columns[1]))
+    # A column without rows does not tell the unit.
+    return time_functions.truncate(columns[0], _get_fixed(columns[1]) or "day")
 
 
 def _convert_to_date(_expr: Computed, columns: list[pa.Array]) -> pa.Array:

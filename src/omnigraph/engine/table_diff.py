@@ -80,7 +80,7 @@ def diff_tables(before: LanceTable, after: LanceTable, fills: Fills | None = Non
 
     With `fills`, columns that a new schema added are no difference: see `find_changed_ranges`.
     """
-    if (before.path, before.version) == (after.path, after.version):
+    if (before.path, before.cache_version) == (after.path, after.cache_version):
         return TableDiff(_NO_POSITIONS, _NO_POSITIONS, _NO_POSITIONS, _NO_POSITIONS)
     old, new = (concat_positions(ranges) for ranges in find_changed_ranges(before, after, fills))
     return _match_by_id(old, _read_ids(before, old), new, _read_ids(after, new))

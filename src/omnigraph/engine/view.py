@@ -20,6 +20,11 @@ class View:
         """The snapshot of the tables."""
         return self.tables.snapshot
 
+    @property
+    def realm(self) -> str:
+        """What identifies the rows that are left out, in keys of caches; empty if all rows are there."""
+        return self.tables.realm
+
     def get_table(self, type_: AnyType) -> LanceTable:
         """Return the table of a type, at the version that the snapshot pins."""
         return self.tables.open_table(type_.table_key)

@@ -30,11 +30,12 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.table_cache import PinnedDataset
 
 if TYPE_CHECKING:
+    from omnigraph.engine.query_progress import QueryProgress
     from omnigraph.ops.explain import Explained
     from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
     from omnigraph.ops.export_stream import ExportStream
     from omnigraph.ops.graph_algorithms import Algorithms
-    from omnigraph.ops.graph_views import EdgeList
+    from omnigraph.ops.graph_views import NumberedEdges
     from omnigraph.ops.load import LoadMode, LoadResult, OnDuplicate, Progress
     from omnigraph.ops.load_arguments import GraphData, TypedData
     from omnigraph.ops.mutate import MutationResult
@@ -140,6 +141,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         engine: QueryEngine | str = QueryEngine.AUTO,
         master: str | None = None,
         budget: Budget | None = None,
+        progress: "Callable[[QueryProgress], None] | None" = None,
     ) -> Result:
         """Run the query named `name`, or the only one in the text, on one state of the graph.
 
@@ -151,7 +153,8 @@ class Graph(HistoryMethods, MaintenanceMethods):
 
         The `engine` changes how it runs, not its answer: `memory` is fastest for what fits into memory, `local` spills
         to disk, and `auto` chooses between them. `spark` runs it on Spark, at a `master` such as `spark://host:7077`,
-        without these limits and with the permission `export`; the whole result is fetched, and has no notes.
+        without these limits and with the permission `export`; the whole result is fetched, and has no notes. While
+        `local` runs, another thread calls `progress` repeatedly with the numbers of rows that were and will be read.
 
         Raises:
             SourceError: The text has mistakes.
@@ -174,6 +177,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             seconds=seconds,
             memory_bytes=memory_bytes,
             engine=parse_choice("engine", QueryEngine, engine),
+            progress=progress,
         )
         if call.engine is QueryEngine.SPARK:
             return load_spark().execute_query(self._session, call, master)
@@ -194,11 +198,12 @@ class Graph(HistoryMethods, MaintenanceMethods):
         engine: Engine | str = Engine.LOCAL,
         master: str | None = None,
         budget: Budget | None = None,
+        progress: "Callable[[QueryProgress], None] | None" = None,
     ) -> Result:
         """Run a SQL query, where each node and edge type is a table of one state of the graph.
 
         A table has `id`, for an edge type also `src` and `dst`, and the properties except Blobs. `$name` in the
-        statement is a parameter. The state and the limits are as for `query`. All rows are fetched.
+        statement is a parameter. The state, the limits and `progress` are as for `query`. All rows are fetched.
 
         The statement runs in this process, on all cores, by DuckDB, which reaches these tables and nothing else. With
         the engine `spark` it runs on Spark instead: `master` is as for `load`, without parameters and limits, and it
@@ -231,6 +236,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             at=at,
             seconds=seconds,
             memory_bytes=memory_bytes,
+            progress=progress,
         )
         return lazy_ops.sql.run_sql(self._session, call, budget)
 
@@ -512,7 +518,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
         seconds: float | None = None,
         memory_bytes: int | None = None,
         budget: Budget | None = None,
-    ) -> "EdgeList":
+    ) -> "NumberedEdges":
         """Return edges as Arrow columns of dense numbers, from 0 on, for libraries that take arrays.
 
         `nodes` of the result has a row for each node, whose place is its number, and `edges` the numbers of both ends.
@@ -568,7 +574,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             TypeMissingError, MissingError: There is no such type, property or row.
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        state = self.snapshot(branch=branch, snapshot=snapshot, at=at)
+        state = self._session.checkout(branch).resolve_snapshot(commit_id=snapshot, at=at)
         return lazy_ops.blob.read_blob(self._session, state, type_name, id, property)
 
 

@@ -61,6 +61,8 @@ from omnigraph.lang.value_parser import (
     parse_value_block,
 )
 
+# What may follow a condition in braces, in a call or in a statement; white space decides nothing.
+_CONDITION_ENDS = frozenset({"}", ")", ";", "returning", "insert", "update", "delete", "match"})
 _STATEMENT_WORDS = ("where", "set", "match", "return", "insert", "update", "delete")
 
 
@@ -94,13 +96,19 @@ class ExpressionParser:
         self.is_condition = False
         self.case_depth = 0
 
-    def parse_condition(self) -> Expr:
-        """Parse an expression that is a clause or follows `where`: it compares, or calls a function."""
-        return _check_condition(self.cursor, self.parse_or(is_condition=True))
+    def parse_clause(self, first: Expr | None = None) -> Expr:
+        """Parse a condition that is a clause of a pattern; its first term, a `not { … }`, may have been read.
 
-    def continue_condition(self, first: Expr) -> Expr:
-        """Parse the rest of a condition whose first term, a `not { … }`, was read."""
-        return _check_condition(self.cursor, self.parse_or(is_condition=True, first=first))
+        It compares, or calls a function: between clauses without separators, a value alone is a slip.
+        """
+        return _check_clause(self.cursor, self.parse_or(is_condition=True, first=first))
+
+    def parse_condition(self) -> Expr:
+        """Parse a condition that something ends, as in `where`, `having` and `along`: it may be a Bool alone."""
+        condition = self.parse_or(is_condition=True)
+        if _is_bool_alone(condition) and _is_at_condition_end(self.cursor):
+            return condition
+        return _check_clause(self.cursor, condition)
 
     def parse_value(self) -> Expr:
         """Parse an expression that is a column, an argument, a stored value or a sort key."""
@@ -217,6 +225,8 @@ class ExpressionParser:
         if meant is None:
             return None
         hint = f"write `{meant}`"
+        if token.text in ("==", "<>") and cursor.peek(1).text.lower() == "null":
+            hint = "write `is null`" if meant == "=" else "write `is not null`"
         if token.text.lower() in ("like", "ilike"):
             hint += ", `starts_with` or `matches(text, expression)`; `lower(text)` for any case"
         cursor.report(token.span, f"unknown operator `{token.text}`", hint)
@@ -233,6 +243,8 @@ class ExpressionParser:
             operator = cursor.peek(1)
             hint = _LATE_NOT_HINTS[operator.text.lower()].format(text)
             cursor.refuse(token.span.to(operator.span), f"unexpected `{token.text} {operator.text}`", hint)
+        if token.text == "~":
+            cursor.refuse(token.span, "unknown operator `~`", f"write `matches({text}, expression)`")
         is_compared = isinstance(left, PropertyRef | Variable | BareName | LiteralExpr | Arithmetic)
         if self.is_condition and is_compared and _is_word_operator(token) and not cursor.is_followed_by("("):
             hint = _build_operator_hint(token.text, text)
@@ -335,7 +347,19 @@ class ExpressionParser:
         return parse_call(self) if cursor.is_followed_by("(") else _parse_word(cursor, token)
 
 
-def _check_condition(cursor: Cursor, condition: Expr) -> Expr:
+def _is_bool_alone(condition: Expr) -> bool:
+    """Return whether an expression that compares nothing may be a Bool; its type is checked when it is bound."""
+    if isinstance(condition, LiteralExpr):
+        return isinstance(condition.value, BoolLiteral)
+    return isinstance(condition, PropertyRef | Variable | BareName | Field | Index)
+
+
+def _is_at_condition_end(cursor: Cursor) -> bool:
+    token = cursor.peek()
+    return token.kind is TokenKind.END or token.text in _CONDITION_ENDS
+
+
+def _check_clause(cursor: Cursor, condition: Expr) -> Expr:
     if isinstance(condition, Variable) and _is_hop_around(cursor, condition):
         cursor.refuse(condition.span, f"unexpected `${abbreviate(condition.name)}`", ARROW_HINT)
     if isinstance(condition, PropertyRef | Variable | BareName | Field):
@@ -460,6 +484,8 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
         cursor.fail(
             "an expression", "`*` stands in `count(*)` and `$p.*`, all properties of `$p`; a whole node is `$p`"
         )
+    if token.text == "?" and (cursor.peek(1).text == "?" or cursor.source.slice(cursor.previous) == "?"):
+        cursor.fail("an expression", "write `coalesce($p.age, 0)`")
     if token.text in ("?", ".."):
         cursor.fail("an expression", CASE_FORM if token.text == "?" else RANGE_FORM)
     cursor.fail("an expression", 'for example `$p.name`, `$p`, `"text"`, `3` or `count(*)`')
@@ -506,6 +532,9 @@ def _parse_is_null(cursor: Cursor, left: Expr) -> Expr:
     if token.text.lower() != "null":
         sign = "!=" if negated else "="
         hint = f"`is` and `is not` stand before `null`; compare values with `{sign}`"
+        if token.kind is TokenKind.TYPE and isinstance(left, Variable):
+            name, type_ = abbreviate(left.name), abbreviate(token.text)
+            hint = f'the type of a variable is written `${name}: {type_}`; as a condition `${name}.@type = "{type_}"`'
         cursor.refuse(token.span, f"expected `null`, found {describe_token(token)}", hint)
     cursor.advance()
     span = word.span.to(token.span)

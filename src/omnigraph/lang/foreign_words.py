@@ -26,6 +26,9 @@ CLEAR_FORM = "a property is cleared by `match { … } update $p set { email: nul
 CHOSEN_FORM = "rows are chosen in a stage: `match { … } with { $p } order { $p.name } limit 10 delete $p`"
 RANGE_FORM = "numbers are written as a list, `[1, 2, 3]`, or passed in a parameter, `$numbers: [I64]`"
 TYPES_FORM = "several types are written `(Person|Company)`"
+BLOCK_VALUE_FORM = (
+    "a block returns one value, `return $a.name`; several are a record: `return { name: $a.name, n: $a.n }`"
+)
 QUANTIFIER_FORM = (
     'some element is like that: `exists { each $x in $p.tags $x = "a" }`; '
     'all are: `not { each $x in $p.tags $x != "a" }`'
@@ -36,6 +39,7 @@ STATEMENT_HINTS = {
     "from": "a read is written `match { $p: Person } return { $p.name }`",
     "unwind": "the elements of a list are rows of a match: `match { each $x in $list }`",
     "foreach": "the elements of a list are rows of a match: `match { each $x in $list } insert …`",
+    "each": "the elements of a list are rows of a match: `match { each $x in $list } insert …`",
     "merge": "`insert Person { … }` writes over the row with the same key; with `if absent` it leaves that alone",
     "upsert": "`insert Person { … }` writes over the row with the same key",
     "optional": OPTIONAL_FORM,
@@ -46,6 +50,7 @@ STATEMENT_HINTS = {
     "let": "an abbreviation stands in the match block: `match { $p: Person let $x = $p.age + 1 }`",
     "returning": "the columns of a mutation are written `returning { $p.name }`",
     "on": "`insert Person { … } if absent` leaves a row alone that is there already",
+    "drop": "types are dropped by a schema without them, `omnigraph schema apply`; rows by `delete Person where …`",
     "limit": CHOSEN_FORM,
     "order": CHOSEN_FORM,
 }
@@ -74,13 +79,14 @@ PART_HINTS = {
 """Words that continue a read elsewhere, in small letters, and what to write."""
 
 END_HINTS = {
-    "per": "the best of each group are written `limit 3 per { $c }`",
+    **dict.fromkeys(("per", "by"), "the best of each group are written `limit 3 per { $c }`"),
     **dict.fromkeys(("asc", "desc", "ascending", "descending"), "it follows its key: `order { $p.name desc }`"),
 }
 """Words that follow a read elsewhere, in small letters, and what to write."""
 
 CALL_HINTS = {
     "exists": "clauses stand in braces, `exists { $p worksAt $c }`; a value is tested with `$p.age is not null`",
+    "shortest": "a path is written `shortest $w = $a knows{1,*} $b`",
     "shortestpath": "a path is written `shortest $w = $a knows{1,*} $b`",
     "allshortestpaths": "paths are written `all_shortest $w = $a knows{1,*} $b`",
     "over": "a window is written `sum($n) over { per { $c } order { $d } }`",
@@ -111,10 +117,21 @@ _BLOCK_HINTS = {
     "shortest": "a path is written `shortest $w = $a knows{1,4} $b`",
     "all_shortest": "a path is written `all_shortest $w = $a knows{1,4} $b`",
     "cheapest": "a path is written `cheapest $w = $a road{1,*} $b by { length }`",
+    "shortest_path": "a path is written `shortest $w = $a knows{1,4} $b`",
     "let": "write `let $x = $p.age + 1`",
     "each": "write `each $x in $p.tags`",
     "for": "write `each $x in $p.tags`",
     "foreach": "write `each $x in $p.tags`",
+}
+_METHODS = {
+    "startswith": "starts_with",
+    "endswith": "ends_with",
+    "tolower": "lower",
+    "lowercase": "lower",
+    "touppercase": "upper",
+    "toupper": "upper",
+    "len": "length",
+    "indexof": "index_of",
 }
 _WEIGHT_HINT = "the weight of an edge is written in braces: `by { km }`"
 _PATH_KINDS = {
@@ -148,7 +165,8 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
         name = abbreviate(following.text)
         hint = f"variables start with `$`: `{word} ${name} {cursor.peek(2).text} …`"
         cursor.refuse(following.span, f"unexpected `{name}` after `{word}`", hint)
-    if following.kind is TokenKind.VARIABLE or following.text.lower() == "match":
+    is_path_after = word == "shortest" and following.text == "path"
+    if following.kind is TokenKind.VARIABLE or following.text.lower() == "match" or is_path_after:
         message = f"unexpected `{abbreviate(following.text)}` after `{token.text}`"
         cursor.refuse(following.span, message, _BLOCK_HINTS[word])
 
@@ -167,6 +185,43 @@ def _is_join(cursor: Cursor) -> bool:
     if word == "join":
         return following.kind is TokenKind.TYPE or following.text == "{"
     return word in ("inner", "cross", "left", "right", "full") and following.text.lower() in ("join", "outer")
+
+
+def refuse_foreign_hop(cursor: Cursor) -> None:
+    """Refuse `$p * $q`, `$p !knows $q` and `$p <-knows- $q`, whose first variable is at the cursor."""
+    sign, second, third = (cursor.peek(ahead) for ahead in range(1, 4))
+    name = abbreviate(cursor.peek().text)
+    if sign.starts_line:
+        return
+    if sign.text == "*":
+        has_bounds = second.text == "{" and third.kind is TokenKind.INT
+        is_last = third.text in ("}", ";") or third.starts_line
+        if has_bounds or (second.kind is TokenKind.VARIABLE and is_last):
+            cursor.refuse(
+                sign.span, "unexpected `*`", f"any edge is written `{name} (*) $other`, `{name} (*){{1,3}} $other`"
+            )
+    if sign.text == "!" and second.kind is TokenKind.IDENT and third.kind is TokenKind.VARIABLE:
+        hop = f"{name} {abbreviate(second.text)} {abbreviate(third.text)}"
+        cursor.refuse(
+            sign.span, "unexpected `!` before an edge", f"a block that must not match is written `not {{ {hop} }}`"
+        )
+    is_arrow = sign.text == "<" and second.text == "-" and sign.span.end == second.span.start
+    if is_arrow and (third.text == "[" or third.kind in (TokenKind.IDENT, TokenKind.TYPE)):
+        cursor.refuse(sign.span.to(second.span), "unexpected `<-`", ARROW_HINT)
+
+
+def refuse_method(cursor: Cursor) -> None:
+    """Refuse `$p.name.startsWith("A")`, whose variable is at the cursor."""
+    dots = [ahead for ahead in (1, 3) if cursor.peek(ahead).text == "."]
+    call = dots[-1] + 1 if dots else 0
+    if not call or cursor.peek(call).kind is not TokenKind.IDENT or cursor.peek(call + 1).text != "(":
+        return
+    if cursor.peek(call + 1).starts_line or cursor.peek(call).span.end < cursor.peek(call + 1).span.start:
+        return
+    value = abbreviate(cursor.source.slice(cursor.peek().span.to(cursor.peek(call - 2).span)))
+    name = _METHODS.get(cursor.peek(call).text.lower(), abbreviate(cursor.peek(call).text))
+    hint = f"a function takes the value as its first argument: `{name}({value}, …)`"
+    cursor.refuse(cursor.peek(call).span, "unexpected call of a property", hint)
 
 
 def refuse_edge_with_colon(cursor: Cursor) -> None:

@@ -102,6 +102,10 @@ def parse_traversal(expressions: ExpressionParser, source: Variable) -> Traversa
     shown = abbreviate(cursor.source.slice(edges_start.span.to(edges_end)))
     if is_undirected and not cursor.accept(">"):
         cursor.report_missing("missing `>`", f"an undirected hop is written `<{shown}>`")
+    if cursor.is_at("{") and _is_at_filter(cursor):
+        cursor.refuse(
+            cursor.peek().span, "unexpected `{` after an edge", _build_edge_filter_hint(abbreviate(source.name), shown)
+        )
     bounds = _parse_bounds(cursor) if cursor.is_at("{", "*", "+") else None
     if cursor.peek().starts_line and cursor.is_followed_by(":", ".", "="):
         hint = f"a traversal is written `${abbreviate(source.name)} {shown} $other`"
@@ -110,7 +114,11 @@ def parse_traversal(expressions: ExpressionParser, source: Variable) -> Traversa
         cursor.refuse(cursor.peek().span, "unexpected `|` after an edge", _GROUP_HINT)
     if cursor.is_at("->", ">", "-", "--", "<-"):
         cursor.refuse(cursor.peek().span, f"unexpected `{cursor.peek().text}` after an edge", ARROW_HINT)
+    _refuse_target(cursor, source, shown)
     target = parse_variable(cursor, "the variable that the hop leads to")
+    if cursor.is_at("{") and _is_at_filter(cursor):
+        hint = f"a node's filter stands after its type: `${abbreviate(target.name)}: Person {{ name: … }}`"
+        cursor.refuse(cursor.peek().span, "unexpected `{` after a hop", hint)
     hop = TraversalClause(
         source=source,
         edges=edges,
@@ -122,6 +130,30 @@ def parse_traversal(expressions: ExpressionParser, source: Variable) -> Traversa
         span=source.span.to(cursor.previous),
     )
     return parse_way_conditions(expressions, hop)
+
+
+def _refuse_target(cursor: Cursor, source: Variable, shown: str) -> None:
+    """Refuse what other languages write between an edge and the variable after it, or instead of that variable."""
+    name, token = abbreviate(source.name), cursor.peek()
+    if token.kind is TokenKind.STRING and not token.starts_line:
+        hint = f"a hop leads to a variable: `${name} {shown} $other  $other.@id = {abbreviate(token.text)}`"
+        cursor.fail("the variable that the hop leads to", hint)
+    if token.text == "(" and _is_at_filter(cursor):
+        cursor.fail("the variable that the hop leads to", _build_edge_filter_hint(name, shown))
+    if token.text == ":" and cursor.peek(1).kind in _NAME_KINDS and cursor.peek(2).kind is TokenKind.VARIABLE:
+        hint = f"an edge variable starts with `$`: `${name} ${shown}:{abbreviate(cursor.peek(1).text)} $other`"
+        cursor.fail("the variable that the hop leads to", hint)
+
+
+def _is_at_filter(cursor: Cursor) -> bool:
+    """Return whether `{ name: …` or `( name: …` starts at the cursor."""
+    return (
+        cursor.peek(1).kind is TokenKind.IDENT and cursor.peek(2).text in (":", "=") and not cursor.peek().starts_line
+    )
+
+
+def _build_edge_filter_hint(source: str, edge: str) -> str:
+    return f"conditions on an edge stand after the hop: `${source} {edge} $other along {{ since > 3 }}`"
 
 
 def parse_way_conditions(expressions: ExpressionParser, hop: TraversalClause) -> TraversalClause:

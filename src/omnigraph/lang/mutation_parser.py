@@ -39,6 +39,11 @@ def _parse_statement(expressions: ExpressionParser, word: str, *, has_variables:
         return _parse_matched(expressions, start, word)
     if cursor.is_at_kind(TokenKind.VARIABLE):
         hint = f"a mutation names a type, not a variable: `{word} Person …`"
+        if word == "insert" and cursor.peek(1).kind in (TokenKind.IDENT, TokenKind.TYPE):
+            source, edge, target = (abbreviate(cursor.peek(ahead).text) for ahead in range(3))
+            edge = edge[:1].upper() + edge[1:]
+            target = target if cursor.peek(2).kind is TokenKind.VARIABLE else "$q"
+            hint = f"an edge is written `insert {edge} {{ from: {source}, to: {target} }}`"
         if word != "insert":
             hint += f"; a variable comes from a match before it: `match {{ … }} {word} $p …`"
         cursor.fail(f"the type to {word}", hint)

@@ -10,6 +10,9 @@ from omnigraph.lang.query_ast import Expr, LiteralExpr, OrderKey, Variable
 
 _DIRECTIONS = {"asc": False, "desc": True}
 _DIRECTION_SYNONYMS = {"ascending": "asc", "descending": "desc", "up": "asc", "down": "desc"}
+_NULLS_HINT = (
+    "null is smallest, so it is first, and last with `desc`; the other way round: `order { $p.age is null, $p.age }`"
+)
 
 
 class ValueReader(Protocol):
@@ -36,6 +39,8 @@ def parse_order(expressions: ValueReader) -> tuple[OrderKey, ...]:
         elif not (cursor.is_at("}") or cursor.is_at_end or is_at_block_end(cursor)):
             if cursor.is_at_kind(TokenKind.SIGN):
                 cursor.fail("`,` or `}`")
+            if cursor.is_at("nulls", "NULLS"):
+                cursor.refuse(cursor.peek().span, f"unexpected `{cursor.peek().text}`", _NULLS_HINT)
             cursor.report_missing("missing `,`", "put a `,` between one key and the next")
 
     if not cursor.is_at("{"):
@@ -60,6 +65,9 @@ def parse_order(expressions: ValueReader) -> tuple[OrderKey, ...]:
 
 def _parse_order_key(expressions: ValueReader) -> OrderKey:
     cursor = expressions.cursor
+    if cursor.is_at(*_DIRECTIONS) and cursor.peek(1).kind is TokenKind.VARIABLE:
+        direction = cursor.peek().text
+        cursor.refuse(cursor.peek().span, f"unexpected `{direction}` before a key", f"write `$p.name {direction}`")
     value = expressions.parse_value()
     token = cursor.peek()
     word = token.text if token.text in _DIRECTIONS else None

@@ -10,6 +10,8 @@ from omnigraph.lang.foreign_words import (
     TYPES_FORM,
     refuse_edge_with_colon,
     refuse_foreign_clause,
+    refuse_foreign_hop,
+    refuse_method,
     refuse_path_value,
 )
 from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal, parse_way_conditions
@@ -149,7 +151,7 @@ class PatternParser:
         return self._parse_where()
 
     def _parse_where(self) -> Where:
-        predicate = self.expressions.parse_condition()
+        predicate = self.expressions.parse_clause()
         return Where(predicate=predicate, span=predicate.span)
 
     # --- blocks --------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ class PatternParser:
             return NotBlock(clauses=clauses, span=span)
         # `not { … } or …` is a predicate that starts with the block.
         block = Block(kind=BlockKind.EXISTS, clauses=clauses, span=span)
-        predicate = self.expressions.continue_condition(Not(term=block, span=span))
+        predicate = self.expressions.parse_clause(Not(term=block, span=span))
         return Where(predicate=predicate, span=predicate.span)
 
     def _parse_either(self, start: Token) -> Either:
@@ -237,6 +239,8 @@ class PatternParser:
         if is_traversal(cursor, 1):
             return self._parse_hop(parse_variable(cursor, "a variable"))
         refuse_edge_with_colon(cursor)
+        refuse_foreign_hop(cursor)
+        refuse_method(cursor)
         if cursor.is_followed_by(":"):
             return self._parse_binding(parse_variable(cursor, "a variable"))
         if cursor.is_followed_by("<") and cursor.peek(2).kind is TokenKind.VARIABLE and cursor.peek(3).text == ":":

@@ -10,6 +10,8 @@ from typing import Protocol, TypeAlias
 
 from omnigraph.lang.cursor import Cursor, GaveUpError, parse_property_name
 from omnigraph.lang.foreign_words import (
+    ARROW_HINT,
+    BLOCK_VALUE_FORM,
     CALL_HINTS,
     ELEMENTS_FORM,
     QUANTIFIER_FORM,
@@ -58,7 +60,7 @@ class Expressions(Protocol):
         """Parse an expression that is a column, an argument, a stored value or a sort key."""
 
     def parse_condition(self) -> Expr:
-        """Parse an expression that is a clause or follows `where`."""
+        """Parse a condition in `where` or braces, which may be a Bool alone."""
 
     def parse_or(self, *, is_condition: bool) -> Expr:
         """Parse terms joined by `or`, the loosest level."""
@@ -102,6 +104,9 @@ def parse_list(parser: Expressions) -> Expr:
         message = f"expected the items of a list, found `{abbreviate(name.text)} in`"
         cursor.refuse(start.span.to(cursor.peek(2).span), message, ELEMENTS_FORM)
     opening = cursor.advance()
+    if cursor.is_at(":"):
+        # `($p)-[:KNOWS]->($q)`.
+        cursor.fail("an expression", ARROW_HINT)
     items: list[Expr] = []
     with cursor.nest():
         while not cursor.is_at("]"):
@@ -368,7 +373,7 @@ def _parse_block_body(parser: Expressions, word: Token, kind: BlockKind, what: s
     depth, parser.case_depth = parser.case_depth, 0
     try:
         with cursor.nest(_LEVELS_OF_BLOCK), parser.read_names_as(properties=False):
-            stop = _ReturnStop(cursor) if returns else None
+            stop = _ReturnStop(cursor, needs_value=kind not in (BlockKind.EXISTS, BlockKind.COUNT)) if returns else None
             clauses = parser.parse_clauses(opening, what, stop)
             # After the closing brace, a `return` belongs to the block around this one.
             if stop is None or not stop.is_reached or not cursor.accept("return"):
@@ -391,31 +396,41 @@ class _ReturnStop:
     """Says whether the clauses of a block end at its `return`, and remembers that they did."""
 
     cursor: Cursor
+    needs_value: bool
     is_reached: bool = False
 
     def __call__(self) -> bool:
-        self.is_reached = _is_at_block_return(self.cursor)
+        self.is_reached = _is_at_block_return(self.cursor, needs_value=self.needs_value)
         return self.is_reached
 
 
-def _is_at_block_return(cursor: Cursor) -> bool:
-    """Return whether `return` belongs to the block; `return {` does if a record follows, else a `}` is missing."""
+def _is_at_block_return(cursor: Cursor, *, needs_value: bool) -> bool:
+    """Return whether `return` belongs to the block; `return {` does if a record follows, else a `}` is missing.
+
+    In a block that needs a value, `return { $q.name }` is a slip.
+    """
     if not cursor.is_at("return"):
         return False
-    if cursor.is_followed_by("{"):
-        return cursor.peek(2).kind in (TokenKind.IDENT, TokenKind.STRING) and cursor.peek(3).text == ":"
-    return True
+    return needs_value or not cursor.is_followed_by("{") or _is_record(cursor, 1)
+
+
+def _is_record(cursor: Cursor, ahead: int) -> bool:
+    """Return whether the braces there have a field first."""
+    name, colon = cursor.peek(ahead + 1), cursor.peek(ahead + 2)
+    return name.kind in (TokenKind.IDENT, TokenKind.STRING) and colon.text == ":"
 
 
 def _parse_block_return(parser: Expressions, block: Block, opening: Token) -> Block:
     cursor = parser.cursor
     try:
         distinct = cursor.accept("distinct") is not None
+        if cursor.is_at("{") and not _is_record(cursor, 0):
+            cursor.refuse(cursor.peek().span, "unexpected `{` after the `return` of a block", BLOCK_VALUE_FORM)
         value = parser.parse_value()
         order = parse_order(parser) if cursor.accept("order") else ()
         limit = parse_count(cursor, "limit") if cursor.accept("limit") else None
         if cursor.is_at(",", "as"):
-            cursor.fail("`}`", "a block returns one value; several are a record: `return { name: $a.name, n: $a.n }`")
+            cursor.fail("`}`", BLOCK_VALUE_FORM)
         closing = cursor.expect("}", f"the block's `{{` is in {cursor.format_position(opening.span)}")
     except GaveUpError:
         leave_braces(cursor)

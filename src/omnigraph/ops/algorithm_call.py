@@ -16,6 +16,7 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.limits import ResourceLimits
 from omnigraph.ops.load import LoadResult
 from omnigraph.options import Engine
+from omnigraph.struct_decoder import convert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +229,7 @@ def build_algorithm(name: str, parameters: Mapping[str, object]) -> Algorithm:
             reason = f"{name} has no such parameter; {takes}"
             raise QueryError.algorithm_argument(parameter, str(value), reason)
     try:
-        return msgspec.convert(parameters, kind, strict=False)
+        return convert(parameters, kind, is_strict=False)
     except msgspec.ValidationError as error:
         values = ", ".join(f"{parameter}={value}" for parameter, value in parameters.items())
         raise QueryError.algorithm_argument(name, values or "without parameters", str(error)) from error

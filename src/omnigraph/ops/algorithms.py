@@ -15,7 +15,7 @@ from omnigraph.engine.algorithms.components import find_components
 from omnigraph.engine.algorithms.cores import compute_core_numbers
 from omnigraph.engine.algorithms.label_propagation import propagate_labels
 from omnigraph.engine.algorithms.leiden import find_communities
-from omnigraph.engine.algorithms.network import NamedNetwork
+from omnigraph.engine.algorithms.network import NamedNetwork, Network, sort_edges
 from omnigraph.engine.algorithms.pagerank import compute_pagerank
 from omnigraph.engine.algorithms.shortest_paths import compute_hops, compute_weighted_distances
 from omnigraph.engine.algorithms.similarity import find_similar
@@ -60,6 +60,9 @@ from omnigraph.schema.types import Scalar
 # decides whether a graph fits into the memory limit or is sent to Spark.
 _EDGE_BYTES = 96
 _NODE_BYTES = 160
+# Floating-point sums over edges depend on their order in the last digit, and a table has no order that a copy, a
+# compaction or another history of the same rows would keep.
+_BY_SUMS = (Pagerank, Betweenness, LabelPropagation, Leiden, NodeSimilarity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ def run_algorithm(
     budget = resolve_budget(session, call.limits)
     budget.subject = "algorithm"
     budget.effect = "" if call.into is None else UNCHANGED
-    session.allow(Action.READ, call.branch)
+    session.allow(Action.READ, call.branch, hides_rows=call.into is None and call.engine is not Engine.SPARK)
     if call.into is not None:
         session.allow(Action.CHANGE, call.branch, signed=call.actor)
     session = session.checkout(call.branch)
@@ -199,7 +202,10 @@ def run_in_process(session: Session, subject: AlgorithmInput, algorithm: Algorit
     if name is not None:
         is_strict = isinstance(algorithm, Betweenness)
         weights = read_weights(session, subject.view, subject.edges, named, name, budget, is_zero_allowed=not is_strict)
-    result = _compute(named, weights, algorithm, budget)
+    network = named.network
+    if isinstance(algorithm, _BY_SUMS):
+        network, weights = sort_edges(network, weights, budget.check)
+    result = _compute(named, network, weights, algorithm, budget)
     return result if len(named.parts) == 1 else replace(result, types=_name_types(named, result))
 
 
@@ -209,9 +215,12 @@ def _name_types(named: NamedNetwork, result: NodeValues) -> pa.Array:
 
 
 def _compute(
-    named: NamedNetwork, weights: NDArray[np.float64] | None, algorithm: Algorithm, budget: Budget
+    named: NamedNetwork,
+    network: Network,
+    weights: NDArray[np.float64] | None,
+    algorithm: Algorithm,
+    budget: Budget,
 ) -> NodeValues:
-    network = named.network
     match algorithm:
         case Pagerank(damping=damping, tolerance=tolerance, max_rounds=rounds):
             ranks = compute_pagerank(
@@ -227,12 +236,15 @@ def _compute(
             named_labels = _name_values(named, labels.values)
             return replace(named_labels, rounds=labels.rounds, is_converged=labels.is_converged)
         case Leiden(resolution=resolution, seed=seed, max_rounds=rounds):
-            found = find_communities(
+            partition = find_communities(
                 network, weights, resolution=resolution, seed=seed, max_rounds=rounds, budget=budget
             )
-            communities = _name_values(named, found.values)
+            communities = _name_values(named, partition.values)
             return replace(
-                communities, rounds=found.rounds, is_converged=found.is_converged, modularity=found.modularity
+                communities,
+                rounds=partition.rounds,
+                is_converged=partition.is_converged,
+                modularity=partition.modularity,
             )
         case ShortestPaths():
             return NodeValues(named.ids, _compute_distances(named, weights, algorithm, budget))

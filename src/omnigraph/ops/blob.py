@@ -22,7 +22,7 @@ def read_blob(session: Session, snapshot: Snapshot, type_name: str, row_id: str,
     Raises:
         TypeMissingError, MissingError: The type, its property or the row does not exist.
     """
-    session.allow(Action.READ, snapshot.branch)
+    session.allow(Action.READ, snapshot.branch, hides_rows=True)
     catalog = session.load_catalog(snapshot)
     # An edge type is also found by its name in another case.
     type_ = catalog.find_type(type_name) or catalog.find_edge(type_name)

@@ -14,8 +14,8 @@ from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.redaction import HIDDEN
-from omnigraph.ops.session import Session, is_readable
-from omnigraph.policy import Action
+from omnigraph.ops.session import Session, is_readable, list_row_rules
+from omnigraph.policy import Action, RowsHiddenError
 
 
 class Branch(JsonStruct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Branch(JsonStruct, frozen=True, kw_only=True):
 
 def list_branches(session: Session) -> list[Branch]:
     """Return main, and by name the branches that the caller may read."""
-    session.allow_on_graph(Action.READ)
+    session.allow_on_graph(Action.READ, hides_rows=True)
     records = (record for record in session.branches.list_records() if is_readable(session, record.name))
     branches = map(_build_branch, records)
     # The name of a branch that may not be read is hidden wherever it occurs.
@@ -84,11 +84,12 @@ def draft_branch(
     Readers see the branch with everything that was written to it, or, if the block fails, not at all. The errors are
     those of `create_branch`.
     """
-    session.allow(Action.READ, source)
-    session.allow(Action.BRANCH_CREATE, name, signed=actor)
+    session.allow(Action.READ, source, hides_rows=True)
+    session.allow(Action.BRANCH_CREATE, name, signed=actor, hides_rows=True)
     session.check_writable()
     check_actor(actor)
     parent, snapshot = _resolve_origin(session, source, commit_id, at)
+    _check_rows_stay_hidden(session, name, parent, snapshot)
     draft = session.branches.draft(name, parent, snapshot, actor)
     try:
         yield draft
@@ -105,6 +106,19 @@ def draft_branch(
     except Exception:
         session.branches.discard(draft)
         raise
+
+
+def _check_rows_stay_hidden(session: Session, name: str, parent: ManifestLog, snapshot: Snapshot) -> None:
+    """Check that on a new branch, whose newest state is its own, the actor sees no more rows than in its origin.
+
+    Raises:
+        RowsHiddenError: The policy hides rows of the origin, and has other rules for the branch.
+    """
+    new = session.find_row_rules(name)
+    for rules in list_row_rules(session.checkout_log(parent), snapshot):
+        if rules != new:
+            assert session.actor is not None  # noqa: S101 - rules are those of an actor
+            raise RowsHiddenError(session.actor.name, snapshot.branch)
 
 
 def _resolve_origin(
@@ -132,7 +146,7 @@ def delete_branch(session: Session, name: str) -> Branch:
         BranchHasChildrenError: Other branches were created from it; delete those first.
         OutcomeUnknownError: The store stopped answering; the branch may have been deleted.
     """
-    session.allow(Action.BRANCH_DELETE, name)
+    session.allow(Action.BRANCH_DELETE, name, hides_rows=True)
     session.check_writable()
     return _build_branch(session.branches.delete(name))
 

@@ -15,16 +15,18 @@ from omnigraph.commit.history_reader import find_position, find_restored_tables,
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN, Commit
 from omnigraph.commit.purges import build_dropped_error
-from omnigraph.commit.time_travel import CommitMissingError, expect_versions
+from omnigraph.commit.time_travel import CommitMissingError, expect_versions, read_at_commit
 from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count, check_number
 from omnigraph.ops.commit_changes import ChangeSet, TypeFilter, build_change_set
+from omnigraph.ops.diff import CatalogPair, build_pairs
 from omnigraph.ops.history import find_commit
 from omnigraph.ops.open_table import TypeMissingError
+from omnigraph.ops.redaction import redact_commit
 from omnigraph.ops.revision import resolve_commit
 from omnigraph.ops.schema_history import SchemaHistory
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, list_row_rules
 from omnigraph.policy import Action
 from omnigraph.schema.identity import renumber_catalog
 from omnigraph.storage.lance_table import LanceTable
@@ -66,7 +68,7 @@ class ChangeFeed:
 
         A part of a feed gets the `type_filter` of the whole instead of names in its call.
         """
-        session.allow(Action.READ)
+        session.allow(Action.READ, hides_rows=True)
         self._session = session
         self._call = call
         head = session.head()
@@ -183,7 +185,7 @@ class ChangeFeed:
         session.check_cancelled()
         # Checked for every commit, because a follower may lose the permission while it runs.
         for branch in {session.log.branch, commit.branch}:
-            session.allow(Action.READ, branch)
+            session.allow(Action.READ, branch, hides_rows=True)
         head = session.head()
         old = self._position.schema_id
         new = commit.schema_after or old
@@ -201,10 +203,33 @@ class ChangeFeed:
         changes = build_change_set(
             self._open_table, commit, (old, new), catalogs, self._type_filter, unchanged=unchanged
         )
+        if list_row_rules(session, head.snapshot):
+            changes = self._hide_rows(head, changes)
         # A commit that changed no row needs no table, so it can be returned even if its tables were collected.
         if changes.pairs:
             self._check_rows_retained(head, commit, changes)
         return replace(changes, go_on=session.check_cancelled)
+
+    def _hide_rows(self, head: Head, changes: ChangeSet) -> ChangeSet:
+        """Return the changes as an actor sees them who does not see all rows.
+
+        A row that comes into sight is inserted, one that leaves it is deleted. Edges do so with their ends, so all
+        types are compared, not only those that the commit wrote.
+        """
+        commit = changes.commit
+        pairs = changes.pairs[:0]
+        # Maintenance changes no row, and before the first commit there was none.
+        if commit.parent is not None and not commit.is_maintenance:
+            before, after = (
+                read_at_commit(self._session.log, head, commit_id) for commit_id in (commit.parent, commit.id)
+            )
+            fills = {pair.type.table_key: pair.fills for pair in changes.pairs}
+            pairs = tuple(
+                replace(pair, fills=fills.get(pair.type.table_key))
+                for pair in build_pairs(self._session, CatalogPair(self._session, before, after), None)
+                if self._type_filter.has(None, pair.type, pair.old_type)
+            )
+        return replace(changes, commit=redact_commit(self._session, commit), pairs=pairs)
 
     def _open_table(self, path: str, version: int) -> LanceTable:
         """Open a table version, or return the one opened last: a commit starts from what the commit before it left."""

@@ -80,7 +80,7 @@ class RowChecker:
         if state.catalog is None:
             return
         snapshot = state.head.snapshot
-        view = View(state.catalog, self._session.open_tables(snapshot))
+        view = View(state.catalog, self._session.open_whole_tables(snapshot))
         for key, type_ in map_types(state.catalog).items():
             # A type without a table is reported by the check of the manifests.
             if key in snapshot.pins:

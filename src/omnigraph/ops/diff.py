@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph.commit.manifest_types import Snapshot
+from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.engine.migrating.type_changes import TypeChange
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open_table import TypeMissingError
@@ -13,7 +14,6 @@ from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.identity import join_aliases, renumber_catalog
-from omnigraph.storage.lance_table import LanceTable
 
 # Rows that are read together for a page: many may have been rewritten with equal values, which no page shows. The same
 # for all pages, because a position counts the changes in such a batch.
@@ -48,14 +48,14 @@ class Diff:
     def __init__(self, session: Session, before: Snapshot, after: Snapshot, types: Sequence[str] | None = None) -> None:
         # The states may be on two branches, each with its own policy.
         for state in (before, after):
-            session.allow(Action.READ, state.branch)
+            session.allow(Action.READ, state.branch, hides_rows=True)
         self.before, self.after = before, after
         self._session = session
-        catalogs = _CatalogPair(session, before, after)
+        catalogs = CatalogPair(session, before, after)
         catalogs.check_names(types)
         self.schema = catalogs.build_change(types)
         """The difference between the two schemas; None if they are equal."""
-        self._pairs = _build_pairs(session, catalogs, types)
+        self._pairs = build_pairs(session, catalogs, types)
 
     def __repr__(self) -> str:
         return f"<Diff of {_format_state(self.before)} and {_format_state(self.after)}>"
@@ -118,7 +118,7 @@ def _format_state(state: Snapshot) -> str:
     return f"{state.branch}@{state.commit.id}"
 
 
-class _CatalogPair:
+class CatalogPair:
     """The types of two states, matched by identity.
 
     A type that two branches added alike, and that a merge unified, counts as one.
@@ -164,24 +164,24 @@ class _CatalogPair:
         return change if names is None or change.added or change.dropped or change.lasting else None
 
 
-def _build_pairs(session: Session, catalogs: _CatalogPair, names: Sequence[str] | None) -> list[Pair]:
+def build_pairs(session: Session, catalogs: CatalogPair, names: Sequence[str] | None) -> list[Pair]:
     """Return the tables that differ, in declared order; those of dropped types come last."""
     pairs: list[Pair] = []
+    # Their rows are read later, by calls with limits of their own.
+    states = (catalogs.before, catalogs.after)
+    tables = [session.hide_rows(SnapshotTables(session.handles, state)) for state in states]
     for type_ in catalogs.new.types:
         old_type = catalogs.old_types.get(type_.name)
         if not _is_selected(names, type_, old_type):
             continue  # its pin is not even resolved: a state that lost the data of one type can still be compared
-        new_pin = catalogs.after.pin(type_.table_key)
-        old_pin = None if old_type is None else catalogs.before.pin(old_type.table_key)
-        # The same version at the same location has the same rows, so the table need not be opened.
-        if old_pin is None or (old_pin.path, old_pin.version) != (new_pin.path, new_pin.version):
-            before = None if old_pin is None else LanceTable(session.handles, old_pin.path, old_pin.version)
-            after = LanceTable(session.handles, new_pin.path, new_pin.version)
+        after = tables[1].open_table(type_.table_key)
+        before = None if old_type is None else tables[0].open_table(old_type.table_key)
+        # The same version at the same location has the same rows, unless others are left out of it.
+        if before is None or (before.path, before.cache_version) != (after.path, after.cache_version):
             pairs.append(Pair(type=type_, old_type=old_type or type_, before=before, after=after, same=catalogs.same))
     for type_ in catalogs.dropped:
         if _is_selected(names, type_):
-            pin = catalogs.before.pin(type_.table_key)
-            before = LanceTable(session.handles, pin.path, pin.version)
+            before = tables[0].open_table(type_.table_key)
             pairs.append(Pair(type=type_, old_type=type_, before=before, after=None))
     return pairs
 

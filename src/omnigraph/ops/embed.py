@@ -185,7 +185,7 @@ class _EmbedRun:
         """Return the ids of the rows to compute, ascending, and the number of rows without a text."""
         head = self.session.head()
         type_, _ = _select_properties(self.session.load_catalog(head.snapshot), self.call)
-        table = self.session.open_tables(head.snapshot).open_table(type_.table_key)
+        table = self.session.open_whole_tables(head.snapshot).open_table(type_.table_key)
         ids: list[str] = []
         without_text = 0
         columns = [ID, _get_source(prop), prop.name]
@@ -212,7 +212,7 @@ class _EmbedRun:
         prop = next((p for p in properties if p.name == name), None)
         if prop is None:
             raise MissingError.embedding_not_declared(type_.name, name, None)
-        pending = WriteBuffer(View(catalog, self.session.open_tables(head.snapshot)), self.session.blob_sources)
+        pending = WriteBuffer(View(catalog, self.session.open_whole_tables(head.snapshot)), self.session.blob_sources)
         table = pending.get_table(type_)
         stored = table.table.find_rows(ID, ids, table.schema.names, with_address=True)
         table.known.note(stored)

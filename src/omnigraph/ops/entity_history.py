@@ -28,7 +28,8 @@ from omnigraph.ops.redaction import redact_commit
 from omnigraph.ops.row_diff import Document, build_documents, encode_type_name, list_visible_columns, to_jsonl_name
 from omnigraph.ops.schema_change import describe_reshape
 from omnigraph.ops.schema_history import SchemaHistory
-from omnigraph.ops.session import Session
+from omnigraph.ops.seen_history import SeenHistory, SeenVersion
+from omnigraph.ops.session import Session, list_row_rules
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -97,16 +98,49 @@ def read_entity_history(session: Session, type_name: str, row_id: str, *, limit:
         TypeMissingError: The branch has and had no type of that name.
         MissingError: No row of the type has or had that id.
     """
-    session.allow(Action.READ)
+    session.allow(Action.READ, hides_rows=True)
     check_text("type_name", type_name)
     check_text("id", row_id)
     check_count("limit", limit)
     head = session.head()
+    if list_row_rules(session, head.snapshot):
+        return _read_seen_history(session, type_name, row_id, limit)
     walk = _HistoryWalk(session, head, _locate_table(session, head, type_name), row_id)
     versions = tuple(islice(walk.iter_versions(), limit))
     if not versions and not walk.has_row:
         raise MissingError.entity_not_found(type_name, row_id, session.log.branch, walk.find_near_id())
     return EntityHistory(versions=versions, ends_before=walk.ends_before)
+
+
+def _read_seen_history(session: Session, type_name: str, row_id: str, limit: int | None) -> EntityHistory:
+    """Return the versions that an actor sees who does not see all rows."""
+    history = SeenHistory(session, type_name, row_id)
+    versions = tuple(
+        _build_seen_version(session, version, row_id) for version in islice(history.iter_versions(), limit)
+    )
+    if not versions:
+        raise MissingError.entity_not_found(type_name, row_id, session.log.branch, history.find_near_id())
+    return EntityHistory(versions=versions, ends_before=history.ends_before)
+
+
+def _build_seen_version(session: Session, version: SeenVersion, row_id: str) -> EntityVersion:
+    before, after = version.before, version.after
+    row = after or before
+    assert row is not None  # noqa: S101 - a version has one of the two
+    kind: VersionKind = "updated" if version.commit.schema_after is None else "reshaped"
+    if before is None or after is None:
+        kind = "inserted" if before is None else "deleted"
+    if version.is_as_of:
+        kind = "as_of"
+    return EntityVersion(
+        commit=redact_commit(session, version.commit),
+        type=row.type,
+        id=row_id,
+        change=kind,
+        changed=version.changed,
+        before=None if before is None else before.to_document(),
+        after=None if after is None else after.to_document(),
+    )
 
 
 def _locate_table(session: Session, head: Head, name: str) -> str:

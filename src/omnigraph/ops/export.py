@@ -92,9 +92,10 @@ def export_graph(
         PinUnreadableError: A file of a table is damaged.
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The session's budget ran out.
     """
-    session.allow(Action.EXPORT, snapshot.branch)
+    session.allow(Action.EXPORT, snapshot.branch, hides_rows=True)
     selected = select_types(session.load_catalog(snapshot), types)
-    counts = _ExportCounter(selected, sum(snapshot.pin(type_.table_key).rows for type_ in selected), progress)
+    tables = session.open_tables(snapshot)
+    counts = _ExportCounter(selected, sum(tables.open_table(type_.table_key).count() for type_ in selected), progress)
     if format in (ExportFormat.GRAPHML, ExportFormat.NODE_LINK):
         check_ends(selected)
     if format is ExportFormat.PARQUET:

@@ -50,7 +50,7 @@ def export_stream(session: Session, snapshot: Snapshot, types: Sequence[str] | N
     Raises:
         TypeMissingError: The schema of that snapshot has no such type; raised by the call, not by the iterator.
     """
-    session.allow(Action.EXPORT, snapshot.branch)
+    session.allow(Action.EXPORT, snapshot.branch, hides_rows=True)
     selected = select_types(session.load_catalog(snapshot), types)
     tables = session.open_tables(snapshot)
     # A generator: rows are read when the consumer asks for the next chunk.

@@ -22,7 +22,7 @@ from omnigraph.schema.catalog import EdgeType, NodeType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeList:
+class NumberedEdges:
     """Edges as pairs of dense numbers. The number of a node is its row in `nodes`."""
 
     commit_id: str
@@ -40,7 +40,7 @@ def build_networkx(session: Session, snapshot: Snapshot, types: Sequence[str] | 
         TypeMissingError: There is no such type.
         BadArgumentError: Edges are asked for without the nodes at their ends.
     """
-    session.allow(Action.EXPORT, snapshot.branch)
+    session.allow(Action.EXPORT, snapshot.branch, hides_rows=True)
     try:
         networkx = import_module("networkx")
     except ImportError as error:
@@ -67,14 +67,14 @@ def build_networkx(session: Session, snapshot: Snapshot, types: Sequence[str] | 
 
 def build_edge_list(
     session: Session, snapshot: Snapshot, edges: Sequence[str], properties: Sequence[str], limits: ResourceLimits
-) -> EdgeList:
+) -> NumberedEdges:
     """Return the edges of some types with their ends as dense numbers; a type without a property has nulls.
 
     Raises:
         TypeMissingError: There is no such edge type.
         QueryError: None of them has a property of that name.
     """
-    session.allow(Action.EXPORT, snapshot.branch)
+    session.allow(Action.EXPORT, snapshot.branch, hides_rows=True)
     budget = resolve_budget(session, limits)
     view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
     types = find_edge_types(view.catalog, edges)
@@ -102,4 +102,4 @@ def build_edge_list(
         kind = kinds.pop() if len(kinds) == 1 else pa.string()
         columns[name] = pa.concat_arrays([part.cast(kind) for part in parts])
     nodes = pa.table({"type": named.types, ID: named.ids})
-    return EdgeList(commit_id=snapshot.commit.id, nodes=nodes, edges=pa.table(columns))
+    return NumberedEdges(commit_id=snapshot.commit.id, nodes=nodes, edges=pa.table(columns))

@@ -62,7 +62,7 @@ def list_commits(
         CommitMissingError: `before` is not in the branch's history.
     """
     if not all_branches:
-        session.allow(Action.READ)
+        session.allow(Action.READ, hides_rows=True)
     check_count("limit", limit)
     # `islice` accepts no larger number.
     max_commits = None if limit is None else min(limit, sys.maxsize)
@@ -98,7 +98,7 @@ def _list_readable_branches(session: Session) -> list[Session]:
     denied: DeniedError | None = None
     for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
-            session.allow(Action.READ, name)
+            session.allow(Action.READ, name, hides_rows=True)
             sessions.append(session.checkout(name))
         except DeniedError as error:
             denied = denied or error
@@ -177,7 +177,7 @@ def find_commit(session: Session, ref: str, *, branch: str | None = None) -> Loc
     """
     check_text("a commit", ref)
     if branch is not None:
-        session.allow(Action.READ, branch)
+        session.allow(Action.READ, branch, hides_rows=True)
         branch_session = session.checkout(branch)
         return _find_in_branch(branch_session, resolve_commit(branch_session, ref), None)
     tagged = None if looks_like_id(ref) else _find_tagged(session, ref)
@@ -189,7 +189,7 @@ def find_commit(session: Session, ref: str, *, branch: str | None = None) -> Loc
     is_any_readable = False
     for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
-            session.allow(Action.READ, name)
+            session.allow(Action.READ, name, hides_rows=True)
             return _find_in_branch(session.checkout(name), commit_id, merged)
         except CommitMissingError:
             is_any_readable = True
@@ -206,7 +206,7 @@ def _find_tagged(session: Session, name: str) -> LocatedCommit | None:
     """Return the commit of a tag, whose branch may have been deleted, or None if there is no such tag."""
     for record in session.branches.tags.list_records():
         if record.name == name:
-            session.allow(Action.READ, record.branch)
+            session.allow(Action.READ, record.branch, hides_rows=True)
             branch_session = session.checkout_log(session.branches.get_journal(record.branch, record.path))
             history = branch_session.log.iter_history(branch_session.log.final_head())
             commit = next((commit for commit in history if commit.id == record.commit_id), None)
@@ -250,7 +250,7 @@ def _find_in_merged(session: Session, commit_id: str, merged: Mapping[str, Merge
         for commit in _iter_own_commits(branch_session.log):
             if commit.id == commit_id:
                 # Only now: a commit elsewhere must not be hidden by a deleted branch that may not be read.
-                session.allow(Action.READ, source.branch)
+                session.allow(Action.READ, source.branch, hides_rows=True)
                 return LocatedCommit(commit, branch_session)
             # A deleted branch may itself have merged another one.
             earlier = commit.merged_from

@@ -108,18 +108,20 @@ def infer_schema(
     *,
     nodes: TypedPlaces | None = None,
     edges: TypedPlaces | None = None,
+    keys: Mapping[str, Sequence[str]] | None = None,
     enums: bool = False,
     options: FileOptions | None = None,
 ) -> InferredSchema:
     """Infer a schema from all rows of some files, and the mapping with which the same files load.
 
     `nodes` and `edges` name the types of files: `{"Person": ["people.csv"]}`, or of tables in memory: `{"Person":
-    frame}`, which the mapping calls `<Person>`. Every guess is a comment of the schema. Files of graphs become a type
+    frame}`, which the mapping calls `<Person>`. `keys` are the columns of keys that are not to be guessed: `{"Person":
+    ["email"]}`. Every guess is a comment of the schema. Files of graphs become a type
     for each set of labels, and for each pair of ends of a relationship's type; `findings` counts them.
 
     Raises:
         FileFormatError, FileMissingError, FileDamagedError: A file can't be read.
-        BadArgumentError: A file is said to hold edges, and its ends can't be found; or no file is named.
+        BadArgumentError: A file is said to hold edges, and its ends can't be found; columns are no key; no file at all.
     """
     options = options or FileOptions()
     forms = options.forms
@@ -141,7 +143,7 @@ def infer_schema(
     names = {path: name for path in paths for name in (types.get(str(path)) or edge_types.get(str(path)),) if name}
     opened = open_sources(paths, lambda _: options.dialect, options.ending, names)
     tables = [table for tables in opened.values() for table in tables] + frames
-    return infer_from_tables(tables, forms, nodes=types, edges=edge_types, has_enums=enums)
+    return infer_from_tables(tables, forms, nodes=types, edges=edge_types, keys=keys or {}, has_enums=enums)
 
 
 def read_files(  # noqa: PLR0913 - all but the files and the schema by name

@@ -9,8 +9,12 @@ from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.search.column_index import MIN_STORED_ROWS
 from omnigraph.engine.search.recall_report import measure_shares
+from omnigraph.engine.search.text_upkeep import list_searched_texts, measure_text_coverage
+from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
+from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.session import Session
@@ -19,6 +23,9 @@ from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.index_staging import StoredIndex, list_stored_indexes
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.vector_search import VECTOR_KINDS
+
+# The words of a text, which are stored beside its table; the other kinds are those of Lance.
+WORDS_KIND = "WORDS"
 
 
 class IndexState(Enum):
@@ -77,15 +84,38 @@ def list_indexes(session: Session, snapshot: Snapshot, *, recall: bool = False) 
     their columns.
     """
     session.allow(Action.READ, snapshot.branch)
-    tables = session.open_tables(snapshot)
+    tables = session.open_whole_tables(snapshot)
     min_rows = session.runtime.options.upkeep.index_rows
-    reports = [
-        report
-        for type_ in map_types(session.load_catalog(snapshot)).values()
-        if type_.table_key in snapshot.pins
-        for report in _iter_reports(type_, tables.open_table(type_.table_key), min_rows)
-    ]
+    view = View(session.load_catalog(snapshot), tables)
+    reports: list[IndexReport] = []
+    for type_ in map_types(view.catalog).values():
+        if type_.table_key in snapshot.pins:
+            reports += _iter_reports(type_, tables.open_table(type_.table_key), min_rows)
+            if session.runtime.options.derived_cache:
+                reports += _iter_text_reports(session.reads, session.reads.get_reader(view, type_))
     return [_add_recall(session, snapshot, report) for report in reports] if recall else reports
+
+
+def _iter_text_reports(cache: GraphCache, rows: TableReader) -> Iterator[IndexReport]:
+    """Yield the stored words of large tables, which searches use: of declared texts, and of those searched before."""
+    if rows.count < MIN_STORED_ROWS:
+        return
+    for prop in list_searched_texts(cache, rows):
+        coverage = measure_text_coverage(cache, rows, prop)
+        of_fragments = (f for f in rows.columns.layout.fragments if f.number in coverage.fragments)
+        covered = sum(fragment.rows - fragment.deleted for fragment in of_fragments)
+        state = IndexState.LAGGING if coverage.segments else IndexState.MISSING
+        yield IndexReport(
+            type_name=rows.type.name,
+            column=prop,
+            kind=WORDS_KIND,
+            state=IndexState.COMPLETE if covered == rows.count else state,
+            rows=rows.count,
+            covered=covered,
+            name=f"{prop}_words" if coverage.segments else None,
+            segments=coverage.segments,
+            nbytes=coverage.nbytes,
+        )
 
 
 def _add_recall(session: Session, snapshot: Snapshot, report: IndexReport) -> IndexReport:
@@ -95,7 +125,7 @@ def _add_recall(session: Session, snapshot: Snapshot, report: IndexReport) -> In
     if report.name is None or declared is None or declared.vector_index is None or report.kind not in VECTOR_KINDS:
         return report
     context = ExecutionContext(
-        view=View(catalog, session.open_tables(snapshot)),
+        view=View(catalog, session.open_whole_tables(snapshot)),
         inputs=QueryInputs({}, session.runtime.clock.now()),
         budget=Budget(session.runtime.clock),
         cache=session.reads,

@@ -6,7 +6,7 @@ from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.search.column_index import MIN_STORED_ROWS
-from omnigraph.engine.search.text_upkeep import extend_text_index, has_stored_text
+from omnigraph.engine.search.text_upkeep import extend_text_index, list_searched_texts
 from omnigraph.engine.tables.graph_cache import MIN_DERIVED_EDGES, REWRITE_SHARE
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View
@@ -14,7 +14,6 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.optimize_table import TableUpkeep
 from omnigraph.ops.session import Session
-from omnigraph.schema.types import Scalar
 from omnigraph.telemetry import log
 
 
@@ -56,10 +55,8 @@ def extend_text_indexes(session: Session, tables: Collection[TableUpkeep]) -> No
         rows = session.reads.get_reader(view, type_)
         if rows.count < MIN_STORED_ROWS:
             continue
-        for prop in type_.properties:
-            is_text = prop.type is Scalar.STRING and (prop.name,) != type_.key
-            if is_text and (prop.name in type_.indexed or has_stored_text(session.reads, rows, prop.name)):
-                _extend(session, rows, prop.name)
+        for column in list_searched_texts(session.reads, rows):
+            _extend(session, rows, column)
 
 
 def _extend(session: Session, rows: TableReader, column: str) -> None:

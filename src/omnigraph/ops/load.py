@@ -207,7 +207,7 @@ class _Load:
             LoadError: More records are rejected than `max_errors` allows.
         """
         session, call, records = self._session, self._call, self.records
-        view = View(session.load_catalog(head.snapshot), session.open_tables(head.snapshot))
+        view = View(session.load_catalog(head.snapshot), session.open_whole_tables(head.snapshot))
         batch = records.check(view, leaves_out=self._quarantine is not None)
         total = records.rejects.count + batch.rejections.records
         quarantine = self._quarantine if total and not call.is_dry_run else None

@@ -232,7 +232,7 @@ class MergeAttempt:
         """Set the target, which has no commit since the base, to the tables and schema of the source."""
         manifest = self.theirs.head.snapshot.manifest
         tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
-        starts = self.session.open_tables(self.theirs.head.snapshot)
+        starts = self.session.open_whole_tables(self.theirs.head.snapshot)
         change = build_manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
         if change.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
             # The source's one commit is a fast-forward to this very state, so either commit serves as a later base.
@@ -276,7 +276,7 @@ class MergeAttempt:
 
     def build_view(self, snapshot: Snapshot) -> View:
         """Return a state with its catalog."""
-        return View(self.session.load_catalog(snapshot), self.session.open_tables(snapshot))
+        return View(self.session.load_catalog(snapshot), self.session.open_whole_tables(snapshot))
 
     def _build_merge_base(self, bases: Sequence[Tip], depth: int) -> MergeBase:
         """Combine several bases into one: each is merged with those before it, over their own common bases.
@@ -342,7 +342,7 @@ class MergeAttempt:
             )
             for table in tables
         }
-        starts = self.session.open_tables(build_merged_snapshot(inputs, tables))
+        starts = self.session.open_whole_tables(build_merged_snapshot(inputs, tables))
         written = [table for table in tables if table.has_rows or table.columns is not None]
         change = build_manifest_change(self.head.snapshot.manifest, result_tables, schema, written, starts)
         restored = {table.key: (table.pin.path, table.restored) for table in tables if table.restored}
@@ -441,7 +441,7 @@ class MergeAttempt:
             abandon(self.session.log, armed, new_files, error)
             raise
         manifest = replace(snapshot.manifest, pins=pins)
-        starts = self.session.open_tables(replace(snapshot, manifest=manifest))
+        starts = self.session.open_whole_tables(replace(snapshot, manifest=manifest))
         return replace(change, adopted=adopted, starts=starts), tuple(new_files)
 
     def build_result(

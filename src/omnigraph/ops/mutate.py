@@ -25,11 +25,14 @@ from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.result_files import build_json_objects
+from omnigraph.engine.row_security.masked_tables import MaskedTables
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.engine.writing.blobs import list_blob_properties
 from omnigraph.engine.writing.driven_statements import DrivenRun
+from omnigraph.engine.writing.match_dependencies import find_read_types
 from omnigraph.engine.writing.returned_rows import compute_returned_rows
+from omnigraph.engine.writing.row_visibility import build_requirements, check_writes
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
@@ -124,9 +127,9 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     """
     if call.is_dry_run:
         # It tells what is stored, and writes nothing.
-        session.allow(Action.READ)
+        session.allow(Action.READ, hides_rows=True)
     else:
-        session.allow(Action.CHANGE, signed=call.actor)
+        session.allow(Action.CHANGE, signed=call.actor, hides_rows=True)
         session.check_writable()
     check_signature(call.actor, call.message, call.idempotency_key)
     chosen = session.prepared.get_or_choose(call.source, call.name)
@@ -135,7 +138,7 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     # The number of rows that a condition selects reveals stored values, so that only a plain insert needs no `read`.
     is_plain = all(isinstance(statement, Insert) and not statement.if_absent for statement in chosen.body)
     if not is_plain or chosen.returning:
-        session.allow(Action.READ)
+        session.allow(Action.READ, hides_rows=True)
     mutation = _Mutation(session, call, chosen, session.runtime.clock.now())
     # A cached head saves a request. If it is outdated, the publisher moves the write, or has it run again.
     heads = chain([session.cached_head], repeat(session.head))
@@ -235,7 +238,7 @@ class _Mutation:
                 return deferred, None
             OUTDATED_RUNS.forget(session.log, call)
             parts, writes = self._evaluate(head)
-            staged = stage_plan(session, parts, writes)
+            staged = stage_plan(session, parts, writes, awaits_turn=get_queue(session.log).is_busy)
         self.is_quick = cost.is_quick
         return staged
 
@@ -312,7 +315,13 @@ class _Mutation:
         inputs = QueryInputs(check_params(query.params, call.params, session.check_cancelled), self.now, budget)
         check_search_arguments(_list_searches(query), inputs)
         check_if_commit(call.if_commit, session.log.iter_history(head))
-        pending = WriteBuffer(View(catalog, session.open_tables(snapshot)), session.blob_sources, session.watch)
+        seen = session.open_tables(snapshot)
+        pending = WriteBuffer(
+            View(catalog, session.open_whole_tables(snapshot)),
+            session.blob_sources,
+            session.watch,
+            seen if isinstance(seen, MaskedTables) else None,
+        )
         stage_as = None if call.is_dry_run else build_write
         answerer = MatchAnswerer(session, head, catalog, inputs, budget, stage_as)
         with budget.scope():
@@ -321,8 +330,20 @@ class _Mutation:
             pending.check_size(size, "what the mutation writes")
             checked = check_constraints(pending)
             completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
+            if pending.seen is not None:
+                check_writes(pending, pending.seen)
+                completed += _list_sight_requirements(query, pending)
             self.latest = _build_answer(query, pending, run, answerer)
         return pending, (*run.requirements, *completed, *checked)
+
+
+def _list_sight_requirements(query: MutationQuery, pending: WriteBuffer) -> list[Requirement]:
+    """Return what the write of an actor who sees some rows relies on, see `build_requirements`."""
+    statements = query.statements
+    matches = [statement.read for statement in statements if isinstance(statement, DriveMatch)]
+    read_types = {name for read in matches for name in find_read_types(read, pending.view.catalog)}
+    is_row_local = all(isinstance(statement, InsertNode) and not statement.if_absent for statement in statements)
+    return build_requirements(pending, read_types, is_row_local=is_row_local)
 
 
 def _build_answer(query: MutationQuery, pending: WriteBuffer, run: DrivenRun, answerer: MatchAnswerer) -> _Answer:

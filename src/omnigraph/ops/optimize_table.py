@@ -127,7 +127,7 @@ class OptimizeAttempt:
         self._call = call
         self._worker = worker
         self._options = session.runtime.options.upkeep
-        self._table = session.open_tables(head.snapshot).open_table(table_key)
+        self._table = session.open_whole_tables(head.snapshot).open_table(table_key)
         self._type = map_types(session.load_catalog(head.snapshot))[table_key]
 
     def run(self) -> TableUpkeep:
@@ -139,6 +139,8 @@ class OptimizeAttempt:
         # Indexes are planned again after compaction; here it only matters whether there is any work. They alone are no
         # reason to compact a tail.
         if not groups and (self._call.is_tail or not any(self._plan_index_work(self._table))):
+            # Whoever built an index may have been killed before its recall was measured.
+            self._measure_recall(self._table)
             return TableUpkeep(table_key=self._key, skipped=NOTHING_TO_DO)
         armed = arm(self._session.log, self._head, operation=self._call.operation, actor=self._call.actor)
         files = UpkeepFiles(armed.lease)
@@ -262,7 +264,7 @@ class OptimizeAttempt:
     def _measure_recall(self, table: LanceTable) -> None:
         """Measure the vector indexes that queries use; readers are exact until that is done."""
         columns = [index.column for index in recommend_indexes(self._type) if index.metric and index.is_consulted]
-        if self._call.is_tail:
+        if self._call.is_tail or not columns:
             return
         for column in columns:
             for index in list_vector_indexes(table, column):

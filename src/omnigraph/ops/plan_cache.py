@@ -28,8 +28,8 @@ MAX_PARTS_PER_QUERY = 512
 # characters or list items each stay below 17 million of them.
 MAX_PARAM_SIZE = 4_096
 
-_Key: TypeAlias = tuple[str, int, str, tuple[object, ...]]
-"""Branch, manifest version and commit of the snapshot, and the parameter values that can change the plan."""
+_Key: TypeAlias = tuple[str, int, str, str, tuple[object, ...]]
+"""Branch, manifest version and commit of the snapshot, the rows left out, and values of parameters that matter."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _CachedQuery:
     def __post_init__(self) -> None:
         self.plans = LruCache(max(1, min(MAX_PLANS_PER_QUERY, MAX_PARTS_PER_QUERY // self.parts)))
 
-    def build_key(self, snapshot: Snapshot, params: Mapping[str, ParamValue]) -> _Key | None:
+    def build_key(self, snapshot: Snapshot, realm: str, params: Mapping[str, ParamValue]) -> _Key | None:
         """Return the key under which the plan of a call is cached, or None if it must not be cached."""
         if not self.is_time_independent:
             return None
@@ -61,7 +61,7 @@ class _CachedQuery:
                 return None
             nulls = tuple(params[name] is None for name in self.null_params)
             param_key = (*values, *nulls)
-        return snapshot.branch, snapshot.manifest_version, snapshot.manifest.head, param_key
+        return snapshot.branch, snapshot.manifest_version, snapshot.manifest.head, realm, param_key
 
 
 class PlanCache:
@@ -82,7 +82,7 @@ class PlanCache:
         Two threads may plan the same query at the same time; both plans are equal, and the later one stays.
         """
         cached = self._get_or_analyze(query, context.view.catalog)
-        key = cached.build_key(snapshot, context.inputs.params)
+        key = cached.build_key(snapshot, context.view.realm, context.inputs.params)
         plan = None if key is None else cached.plans.get(key)
         if plan is not None:
             return plan

@@ -14,6 +14,7 @@ from omnigraph.engine.output.result_pipeline import ResultFrame, resolve_row_ran
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
+from omnigraph.engine.query_progress import ReportProgress
 from omnigraph.engine.rerankers.factory import build_query_reranker
 from omnigraph.engine.result import Result, Target
 from omnigraph.engine.search.search_arguments import SEARCHES, check_search_arguments
@@ -52,6 +53,8 @@ class QueryCall:
     """The newest state may have been replaced so many seconds ago."""
     min_commit: str | None = None
     """A commit that the state contains."""
+    progress: ReportProgress | None = None
+    """Called again and again, in another thread, while DuckDB runs the query."""
 
 
 def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
@@ -66,7 +69,7 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
         QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out.
     """
     budget = budget or start_budget(session, call)
-    snapshot = resolve_snapshot(session, call, budget.check)
+    snapshot = resolve_snapshot(session, call, budget.check, hides_rows=True)
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
     choice = choose_query_engine(call.engine, bound, plan, context)
@@ -75,9 +78,14 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     return _build_result(call, snapshot, frame, budget)
 
 
-def resolve_snapshot(session: Session, call: QueryCall, check: Callable[[], None] = lambda: None) -> Snapshot:
-    """Return the state that a call reads, after checking that the caller may read it."""
-    session.allow(Action.READ, call.branch)
+def resolve_snapshot(
+    session: Session, call: QueryCall, check: Callable[[], None] = lambda: None, *, hides_rows: bool = False
+) -> Snapshot:
+    """Return the state that a call reads, after checking that the caller may read it.
+
+    `hides_rows` is as for `Session.allow`.
+    """
+    session.allow(Action.READ, call.branch, hides_rows=hides_rows)
     is_past = call.snapshot is not None or call.at is not None
     is_relaxed = call.max_staleness != 0 or call.min_commit is not None
     if (call.snapshot is not None and call.at is not None) or (is_past and is_relaxed):
@@ -127,6 +135,7 @@ def begin(
         embed=build_query_embedder(session.runtime, budget),
         rerank=build_query_reranker(session.runtime, budget),
         profile=trace,
+        progress=call.progress,
     )
     return bound, context
 

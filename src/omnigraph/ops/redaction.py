@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from omnigraph.commit.manifest_types import Commit, Snapshot
-from omnigraph.ops.session import Session, is_readable
+from omnigraph.ops.session import Session, is_readable, list_row_rules
 
 # No branch and no actor has this name: parentheses are not allowed in either.
 HIDDEN = "(hidden)"
@@ -24,7 +24,9 @@ def redact_commit(session: Session, commit: Commit) -> Commit:
     if merged is not None and not is_readable(session, merged.branch):
         commit = msgspec.structs.replace(commit, merged_from=msgspec.structs.replace(merged, branch=HIDDEN))
     if commit.branch == session.log.branch or is_readable(session, commit.branch):
-        return commit
+        branches = dict.fromkeys((session.log.branch, commit.branch))
+        hides_rows = any(session.find_row_rules(branch) is not None for branch in branches)
+        return _drop_row_facts(commit) if hides_rows else commit
     return msgspec.structs.replace(
         commit,
         branch=HIDDEN,
@@ -41,11 +43,27 @@ def redact_commit(session: Session, commit: Commit) -> Commit:
     )
 
 
+def _drop_row_facts(commit: Commit) -> Commit:
+    """Return a commit without what it says about rows, of which the actor sees some only: tables, versions, counts."""
+    return msgspec.structs.replace(
+        commit,
+        request=None,
+        changes=(),
+        summary=None,
+        purged=(),
+        affected_nodes=None,
+        affected_edges=None,
+    )
+
+
 def redact_snapshot(session: Session, snapshot: Snapshot) -> Snapshot:
     """Return a state whose commit and tables don't name branches that the actor may not read."""
     if session.runtime.policy is None:
         return snapshot
     commits = (*snapshot.manifest.commits[:-1], redact_commit(session, snapshot.commit))
+    if list_row_rules(session, snapshot):
+        # Versions and numbers of rows are those of all rows.
+        return replace(snapshot, manifest=replace(snapshot.manifest, commits=commits, pins={}))
     # A table keeps the name of the branch that wrote it last.
     pins = {
         key: pin if is_readable(session, pin.branch) else replace(pin, branch=HIDDEN)

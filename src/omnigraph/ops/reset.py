@@ -63,7 +63,7 @@ def reset(session: Session, call: ResetCall) -> ResetResult:
     manifest = state.manifest
     # `pin` refuses a table whose data was dropped permanently.
     tables = {key: (manifest.tables[key], state.pin(key)) for key in manifest.pins}
-    change = build_manifest_change(head.snapshot.manifest, tables, manifest.schema, (), target.open_tables(state))
+    change = build_manifest_change(head.snapshot.manifest, tables, manifest.schema, (), target.open_whole_tables(state))
     commit_id = None
     if not change.is_empty and not call.is_dry_run:
         plan = CommitPlan(

@@ -69,7 +69,7 @@ def show_state(
     Raises:
         BranchMissingError, CommitMissingError: There is no such state.
     """
-    session.allow(Action.READ, branch)
+    session.allow(Action.READ, branch, hides_rows=True)
     branch_session = session.checkout(branch)
     return redact_snapshot(branch_session, branch_session.resolve_snapshot(commit_id=commit_id, at=at))
 
@@ -120,7 +120,7 @@ def locate_state(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
         instant = _parse_instant(text)
         if instant is None:
             raise
-        session.allow(Action.READ)
+        session.allow(Action.READ, hides_rows=True)
         return session.locate_snapshot(at=instant)
 
 
@@ -141,7 +141,7 @@ def resolve_commit(session: Session, text: str) -> str:
         return _step_back(session, resolve_commit(session, steps[0]), steps[1], text)
     branch, separator, rest = text.partition(SEPARATOR)
     if separator:
-        session.allow(Action.READ, branch)
+        session.allow(Action.READ, branch, hides_rows=True)
         moment = _parse_moment(session, rest)
         past = session.checkout(branch)
         return resolve_commit(past, rest) if moment is None else find_commit_at(past.log, past.head(), moment).id
@@ -149,10 +149,10 @@ def resolve_commit(session: Session, text: str) -> str:
         return text
     tags = {tag.name: tag for tag in session.branches.tags.list_records()}
     if text in tags:
-        session.allow(Action.READ, tags[text].branch)
+        session.allow(Action.READ, tags[text].branch, hides_rows=True)
         return tags[text].commit_id
     try:
-        session.allow(Action.READ, text)
+        session.allow(Action.READ, text, hides_rows=True)
         return session.checkout(text).head().snapshot.commit.id
     except (BranchMissingError, DeniedError) as error:
         commit_id = _find_short_id(session, text)
@@ -191,7 +191,7 @@ def _iter_readable(session: Session) -> Iterator[Session]:
     """Yield sessions on main and every other branch that may be read and still exists."""
     for name in (MAIN, *(record.name for record in session.branches.list_records())):
         try:
-            session.allow(Action.READ, name)
+            session.allow(Action.READ, name, hides_rows=True)
             yield session.checkout(name)
         except (BranchGoneError, BranchMissingError, DeniedError):
             continue

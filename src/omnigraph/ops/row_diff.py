@@ -159,7 +159,7 @@ class Pair:
         if start.chunk >= max(len(chunks), 1) or start.kind > _DELETED:
             raise ValueError(start)
         for number, compute in enumerate(chunks[start.chunk :], start=start.chunk):
-            versions = (before.path, before.version, after.path, after.version)
+            versions = (before.path, before.cache_version, after.path, after.cache_version)
             key = ("row changes", *versions, tuple(sorted(self.same.items())), number)
             diff = _load_chunk(key, compute, cache)
             lists = (diff.inserted, diff.later, diff.deleted)

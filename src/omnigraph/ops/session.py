@@ -27,6 +27,7 @@ from omnigraph.commit.time_travel import (
 )
 from omnigraph.engine.constraints.record_size import MAX_BLOB_BYTES
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.row_security.masked_tables import MaskedTables
 from omnigraph.engine.tables.graph_cache import GraphCache
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import find_closest
@@ -34,7 +35,8 @@ from omnigraph.ops.argument_checks import check_instant, check_text
 from omnigraph.ops.plan_cache import PlanCache
 from omnigraph.ops.query_cache import CatalogCache, QueryCache
 from omnigraph.ops.tail_keeper import TailKeeper
-from omnigraph.policy import Action, Actor, DeniedError, WrongActorError, require
+from omnigraph.policy import Action, Actor, DeniedError, RowsHiddenError, WrongActorError, require
+from omnigraph.row_rules import RowRules
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
 from omnigraph.storage.blob_sources import BlobSources
@@ -142,26 +144,50 @@ class Session:
         other.through = through
         return other
 
-    def allow(self, action: Action, branch: str | None = None, *, signed: str | None = None) -> None:
+    def allow(
+        self, action: Action, branch: str | None = None, *, signed: str | None = None, hides_rows: bool = False
+    ) -> None:
         """Check that the policy, if there is one, allows an action on a branch. Every operation calls it first.
 
         `branch` is the session's own unless another is named. `signed` is the author that a commit would name.
+        `hides_rows` says that the operation shows, counts and changes seen rows only; any other one is for actors who
+        see all rows.
 
         Raises:
             DeniedError: The policy does not allow it.
+            RowsHiddenError: The policy hides rows from the actor, and the operation does not.
             WrongActorError: The session acts for another actor than `signed`, or for none although there is a policy.
         """
         if signed is not None and self.actor is not None and signed != self.actor.name:
             raise WrongActorError.actor_differs(self.actor.name, signed)
         policy = self.runtime.policy
         if policy is not None:
-            require(policy, self.actor, action, self.log.branch if branch is None else branch, self.through)
+            name = self.log.branch if branch is None else branch
+            require(policy, self.actor, action, name, self.through)
+            if not hides_rows:
+                self._require_all_rows(name)
 
-    def allow_on_graph(self, action: Action) -> None:
+    def allow_on_graph(self, action: Action, *, hides_rows: bool = False) -> None:
         """Check, as `allow` does, an action that concerns the whole graph."""
         policy = self.runtime.policy
         if policy is not None:
             require(policy, self.actor, action, None, self.through)
+            if not hides_rows:
+                self._require_all_rows(None)
+
+    def find_row_rules(self, branch: str | None) -> RowRules | None:
+        """Return which rows of a branch the actor sees; None means all."""
+        policy = self.runtime.policy
+        if policy is None:
+            return None
+        if self.actor is None:
+            raise WrongActorError.nobody_acts()
+        return policy.find_row_rules(self.actor, branch, self.through)
+
+    def _require_all_rows(self, branch: str | None) -> None:
+        if self.find_row_rules(branch) is not None:
+            assert self.actor is not None  # noqa: S101 - rules are those of an actor
+            raise RowsHiddenError(self.actor.name, branch)
 
     def resolve_signer(self, named: str) -> str:
         """Return the author of a commit: the session's actor if the call names none, else the one it names."""
@@ -210,8 +236,20 @@ class Session:
         return find_journal(self.log, head, snapshot), snapshot
 
     def open_tables(self, snapshot: Snapshot) -> SnapshotTables:
-        """Return the tables of a snapshot."""
+        """Return the tables of a snapshot, without the rows that the policy hides from the actor."""
+        return self.hide_rows(self.open_whole_tables(snapshot))
+
+    def open_whole_tables(self, snapshot: Snapshot) -> SnapshotTables:
+        """Return the tables of a snapshot with all rows: for what is written or moved, and for checks of that."""
         return SnapshotTables(self.handles, snapshot, self.watch)
+
+    def hide_rows(self, tables: SnapshotTables) -> SnapshotTables:
+        """Return the same tables without the rows that the policy hides from the actor."""
+        rules = list_row_rules(self, tables.snapshot)
+        if not rules:
+            return tables
+        budget = self.watch or Budget(self.runtime.clock)
+        return MaskedTables(tables, self.load_catalog(tables.snapshot), rules, self.reads, budget)
 
     def load_catalog(self, snapshot: Snapshot) -> Catalog:
         """Return the catalog of a snapshot; the same object while the schema is the same."""
@@ -243,7 +281,7 @@ class Session:
             if commit_id is None:
                 raise CommitMissingError(name, self.log.branch, is_snapshot=True) from None
             return self.locate_snapshot(commit_id=commit_id)
-        self.allow(Action.READ, record.branch)
+        self.allow(Action.READ, record.branch, hides_rows=True)
         log = self.branches.get_journal(record.branch, record.path)
         return log, read_at_commit(log, log.final_head(), record.commit_id)
 
@@ -266,7 +304,7 @@ class Session:
             return self.branches.get_log(branch)
         except BranchMissingError as error:
             # An actor that may not read the branch must not learn that it does not exist.
-            self.allow(Action.READ, branch)
+            self.allow(Action.READ, branch, hides_rows=True)
             names = tuple(name for name in error.known if is_readable(self, name))
             is_tag = any(
                 tag.name == branch and is_readable(self, tag.branch) for tag in self.branches.tags.list_records()
@@ -333,13 +371,37 @@ def _check_origin(session: Session, head: Head, snapshot: Snapshot) -> None:
     is the parent's.
     """
     if snapshot.commit.branch != session.log.branch and snapshot.commit.id != head.snapshot.commit.id:
-        session.allow(Action.READ, snapshot.commit.branch)
+        session.allow(Action.READ, snapshot.commit.branch, hides_rows=True)
+
+
+def list_row_rules(session: Session, snapshot: Snapshot) -> list[RowRules]:
+    """Return which rows of a state the caller sees, by each branch that it is read under; none means all.
+
+    The newest state of a branch is the branch's own; any other one is also that of the branch that made its commit.
+    """
+    if session.runtime.policy is None:
+        return []
+    branches = {snapshot.branch}
+    if snapshot.commit.branch != snapshot.branch and not _is_newest(session, snapshot):
+        branches.add(snapshot.commit.branch)
+    found = [session.find_row_rules(branch) for branch in sorted(branches)]
+    return [rules for rules in found if rules is not None]
+
+
+def _is_newest(session: Session, snapshot: Snapshot) -> bool:
+    """Return whether a state is the newest that was seen of its branch."""
+    try:
+        log = session.checkout(snapshot.branch).log
+        head = log.peek_head()
+    except (BranchMissingError, BranchGoneError, DeniedError):
+        return False
+    return head is not None and head.snapshot.commit.id == snapshot.commit.id
 
 
 def is_readable(session: Session, branch: str) -> bool:
     """Return whether the policy lets the caller read a branch."""
     try:
-        session.allow(Action.READ, branch)
+        session.allow(Action.READ, branch, hides_rows=True)
     except DeniedError:
         return False
     return True

@@ -21,7 +21,7 @@ def run_sql(session: Session, call: QueryCall, budget: Budget | None = None) -> 
         SqlMemoryError, QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
         SqlFailedError: DuckDB failed.
     """
-    snapshot = resolve_snapshot(session, call)
+    snapshot = resolve_snapshot(session, call, hides_rows=True)
     budget = budget or start_budget(session, call)
     options = session.runtime.options
     if len(call.source.text) > options.query_text_characters:
@@ -32,5 +32,5 @@ def run_sql(session: Session, call: QueryCall, budget: Budget | None = None) -> 
     # Tables of this session end with the budget; they are not cached.
     view = View(session.load_catalog(snapshot), with_budget(session, budget).open_tables(snapshot))
     limits = SqlLimits(spill_bytes=options.spill_bytes, threads=options.threads)
-    table = run_statement(view, call.source.text, call.params, budget, limits)
+    table = run_statement(view, call.source.text, call.params, budget, limits, call.progress)
     return Result.of_table(table, commit_id=snapshot.commit.id, target=build_target(call, snapshot), query_name=NAME)

@@ -37,13 +37,13 @@ def create_tag(session: Session, name: str, *, ref: str = MAIN, actor: str) -> T
         BranchGoneError: Its branch was deleted in the meantime.
         OutcomeUnknownError: The store stopped responding; the tag may exist.
     """
-    session.allow(Action.BRANCH_CREATE, name, signed=actor)
+    session.allow(Action.BRANCH_CREATE, name, signed=actor, hides_rows=True)
     session.check_writable()
     check_text("name", name)
     check_actor(actor)
     log, snapshot = locate_state(session, ref)
     # A branch that `ref` names was resolved without this check.
-    session.allow(Action.READ, log.branch)
+    session.allow(Action.READ, log.branch, hides_rows=True)
     return _build_tag(session.branches.tags.create(name, snapshot, log, actor))
 
 
@@ -54,7 +54,7 @@ def delete_tag(session: Session, name: str) -> Tag:
         TagMissingError: There is no tag of that name.
         OutcomeUnknownError: The store stopped responding; the tag may be deleted.
     """
-    session.allow(Action.BRANCH_DELETE, name)
+    session.allow(Action.BRANCH_DELETE, name, hides_rows=True)
     session.check_writable()
     try:
         return _build_tag(session.branches.tags.delete(name))

@@ -19,6 +19,7 @@ from omnigraph.ops.session import Session
 from omnigraph.storage.key_lookup import RowLocations
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.staging import (
+    UNPLACED,
     RowStream,
     StagedWrite,
     WriteKind,
@@ -63,16 +64,17 @@ class TableWrite:
         """Whether staging may take long, because the number of rows is unknown."""
         return any(isinstance(part, RowStream) for part in (self.append, self.upsert, self.overwrite))
 
-    def stage(self, table: LanceTable, witness: WriteObserver) -> StagedWrite:
-        """Write the files without making them visible."""
+    def stage(self, table: LanceTable, witness: WriteObserver, *, awaits_turn: bool = False) -> StagedWrite:
+        """Write the files without making them visible; if it `awaits_turn`, without those of deletions."""
         if self.staged is not None:
             return self.staged
         if self.append is not None:
             return stage_append(table, self.append, witness)
         if self.upsert is not None:
-            return stage_upsert(table, self.upsert, witness, self.located, self.delete or ())
+            deleted = self.delete or ()
+            return stage_upsert(table, self.upsert, witness, self.located, deleted, awaits_turn=awaits_turn)
         if self.delete is not None:
-            return stage_delete(table, self.delete, self.located)
+            return stage_delete(table, self.delete, self.located, awaits_turn=awaits_turn)
         assert self.overwrite is not None  # noqa: S101 - one of the five, see above
         return stage_overwrite(table, self.overwrite, witness)
 
@@ -151,15 +153,22 @@ def _find_earlier_commit(session: Session, plan: CommitPlan) -> Commit | None:
 
 
 def stage_plan(
-    session: Session, parts: CommitPlan, writes: Sequence[TableWrite], armed: ArmedWrite | None = None
+    session: Session,
+    parts: CommitPlan,
+    writes: Sequence[TableWrite],
+    armed: ArmedWrite | None = None,
+    *,
+    awaits_turn: bool = False,
 ) -> tuple[CommitPlan, ArmedWrite | None] | None:
     """Stage writes on the base of a plan without moves, and return it with the moves; None if nothing would change.
 
-    The plan comes with its sidecar: `armed`, or for streamed rows a new one.
+    The plan comes with its sidecar: `armed`, or for streamed rows a new one. If it `awaits_turn`, because others
+    publish, rows are deleted when its turn comes: on its base it would be in vain.
     """
     if armed is None and any(write.is_streamed for write in writes):
         armed = arm(session.log, parts.base, operation=parts.operation, actor=parts.actor)
-    moves = stage_writes(session, session.open_tables(parts.base.snapshot), writes, armed)
+    tables = session.open_whole_tables(parts.base.snapshot)
+    moves = stage_writes(session, tables, writes, armed, awaits_turn=awaits_turn)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:
         _abandon(session, armed, moves)
@@ -204,7 +213,12 @@ class _StagedFiles:
 
 
 def stage_writes(
-    session: Session, tables: SnapshotTables, writes: Sequence[TableWrite], armed: ArmedWrite | None
+    session: Session,
+    tables: SnapshotTables,
+    writes: Sequence[TableWrite],
+    armed: ArmedWrite | None,
+    *,
+    awaits_turn: bool = False,
 ) -> tuple[Move, ...]:
     """Stage every write on these versions; if one fails, the files of all are removed."""
     files = _StagedFiles(armed)
@@ -212,7 +226,7 @@ def stage_writes(
     try:
         for write in writes:
             session.check_cancelled()
-            staged = write.stage(tables.open_table(write.table_key), files)
+            staged = write.stage(tables.open_table(write.table_key), files, awaits_turn=awaits_turn)
             files.on_complete(staged.files)
             moves.append(Move(table_key=write.table_key, staged=staged, change=_build_change(write, staged)))
     # Interrupts too: nothing is visible yet, so all files may be removed.
@@ -225,7 +239,8 @@ def stage_writes(
 def _build_change(write: TableWrite, staged: StagedWrite) -> RowChange | None:
     """Return the rows that a write changes, if they are few and in memory."""
     rows = write.append if write.append is not None else write.upsert
-    located = write.located if write.located is not None and write.located.version == staged.base else None
+    is_located = write.located is not None and staged.base in (write.located.version, UNPLACED)
+    located = write.located if is_located else None
     deleted = write.delete or ()
     if rows is None and write.delete is not None and len(deleted) <= MAX_KEPT_ROWS:
         return RowChange(ids=frozenset(deleted), rows=None, is_fresh=False, located=located)

@@ -20,7 +20,7 @@ from omnigraph.query.named_patterns import (
     iter_followed_patterns,
     iter_used_patterns,
 )
-from omnigraph.query.scope import declare_params
+from omnigraph.query.scope import Params, declare_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector
 
@@ -151,6 +151,6 @@ def _bind_pattern(
     assert isinstance(expanded.body, ast.Read)  # noqa: S101 - it is the read from above
     read = inline_lets(expanded.body, own)
     inner = catalog if own else _derive_edges(read.clauses, valid, catalog)
-    matched = bind_match(read.clauses, inner, declare_params((), own), own)
+    matched = bind_match(read.clauses, inner, Params({}, is_of_pattern=True), own)
     _add_all(findings, own.finalize())
     return matched.pattern

@@ -154,7 +154,7 @@ class AggregateBinder:
         value = bound.value if isinstance(bound, Const) else 0
         if isinstance(bound, Const | ParamRef) and is_input and isinstance(value, int | float) and 0 <= value <= 1:
             return bound
-        message = f"`percentile` takes a fraction from 0 to 1 second, not `{print_expr(node)}`"
+        message = f"`percentile` takes a fraction from 0 to 1 as its second argument, not `{print_expr(node)}`"
         self.findings.add_error("T8", node.span, message, "give a number such as `0.95`, or a required F64 parameter")
         return None
 

@@ -14,6 +14,7 @@ from omnigraph.query.expr import (
     Distance,
     EdgeRef,
     Expr,
+    FuzzyScore,
     Input,
     Mmr,
     Nearest,
@@ -54,7 +55,7 @@ class CallBinder:
     # --- search ----------------------------------------------------------------------------------
 
     def bind_text_match(self, call: ast.Call, function: Function) -> TextMatch | None:
-        """Bind a call of `search`, `match_text` or `fuzzy`."""
+        """Bind a call of `search`, `match_text`, `fuzzy` or `fuzzy_score`, which measures what `fuzzy` finds."""
         prop = self._bind_string_property(call.arguments[0], function)
         query = self._bind_string_input(call.arguments[1], function)
         # All three arguments are bound before the first error returns, so that each reports its own.
@@ -65,7 +66,8 @@ class CallBinder:
                 return None
         if prop is None or query is None:
             return None
-        return TextMatch(mode=TextMode(function.name), prop=prop, query=query, edits=edits, origin=call.span)
+        mode = TextMode.FUZZY if function.name == "fuzzy_score" else TextMode(function.name)
+        return TextMatch(mode=mode, prop=prop, query=query, edits=edits, origin=call.span)
 
     # --- ranks -----------------------------------------------------------------------------------
 
@@ -125,8 +127,11 @@ class CallBinder:
             return None
         return Distance(left=left, right=right, origin=call.span)
 
-    def bind_snippet(self, call: ast.Call, function: Function) -> Snippet | None:
-        """Bind a call of `snippet`."""
+    def bind_text_value(self, call: ast.Call, function: Function) -> Snippet | FuzzyScore | None:
+        """Bind a call of `snippet` or `fuzzy_score`."""
+        if function.name == "fuzzy_score":
+            match = self.bind_text_match(call, function)
+            return None if match is None else FuzzyScore(match=match, origin=call.span)
         prop = self._bind_string_property(call.arguments[0], function)
         query = self._bind_string_input(call.arguments[1], function)
         return None if prop is None or query is None else Snippet(prop=prop, query=query, origin=call.span)

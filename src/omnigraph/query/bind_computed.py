@@ -77,6 +77,7 @@ class ComputedBinder:
         if left is None or right is None:
             return None
         function = _OPERATORS[node.op]
+        left, right = _settle_null(left, right), _settle_null(right, left)
         left_type, right_type = _get_type(left), _get_type(right)
         type_ = resolve_arithmetic(function, left_type, right_type)
         # `+` joins texts too, which is another kernel.
@@ -99,6 +100,7 @@ class ComputedBinder:
         operand = self._bind_value(node.operand)
         if operand is None:
             return None
+        operand = _settle_null(operand, operand)
         if not is_numeric(_get_type(operand)):
             self._report(node, f"`-` needs a number, but `{_clip(node.operand)}` is {operand.type}")
             return None
@@ -119,6 +121,7 @@ class ComputedBinder:
                 help_ = f"a part of a text is written `substring({_clip(node.operand)}, 0, 1)`"
             self._report(node.operand, f"`[…]` needs a list, but `{_clip(node.operand)}` is {type_}", help_)
             return None
+        index = _settle_null(index, index)
         if not accepts(ParameterKind.INTEGER, _get_type(index)):
             self._report(node.index, f"an index is an integer, but `{_clip(node.index)}` is {index.type}")
             return None
@@ -191,6 +194,7 @@ class ComputedBinder:
             help_ = "a Date has days: use `days`, `weeks`, `months` or `years`, or a DateTime"
             self._report(call, f"`{unit}` can't be added to the Date `{_clip(node.left)}`", help_)
             return None
+        amount = _settle_null(amount, amount)
         if not accepts(ParameterKind.INTEGER, _get_type(amount)):
             self._report(call.arguments[0], f"`{unit}` takes an integer, but this is {amount.type}")
             return None
@@ -304,9 +308,10 @@ class ComputedBinder:
             return None
         if value is not None and isinstance(value.type, ShapedType):
             message = f"`{_clip(node)}` is {value.type}, which shapes results and is not calculated with"
-            self._report(
-                node, message, f"its length is `length({_clip(node)})`" if isinstance(value.type, WalkOf) else None
-            )
+            help_ = f"its length is `length({_clip(node)})`" if isinstance(value.type, WalkOf) else None
+            if isinstance(value.type, ArrayOf):
+                help_ = f"its length is `size({_clip(node)})`"
+            self._report(node, message, help_)
             return None
         return value
 
@@ -354,6 +359,18 @@ class ComputedBinder:
 
     def _report(self, node: ast.Expr, message: str, help_: str | None = None) -> None:
         self.findings.add_error("T27", node.span, message, help_)
+
+
+def _settle_null(operand: Expr, other: Expr) -> Expr:
+    """Return an operand; the literal null, which has a type by chance, has that of the other one or is an integer."""
+    if not _is_null_value(operand):
+        return operand
+    type_ = Scalar.I64 if _is_null_value(other) else _get_type(other)
+    return Const(value=None, type=type_, origin=operand.origin)
+
+
+def _is_null_value(value: Expr) -> bool:
+    return isinstance(value, Const) and value.value is None
 
 
 def _find_duration(node: ast.Expr) -> str | None:
@@ -450,6 +467,8 @@ def _suggest_function(name: str, type_: ValueType, argument: str) -> str | None:
             return f"write `length({argument})`"
         case "length", ListOf():
             return f"write `size({argument})`"
+        case (("first" | "last"), Scalar()):
+            return f"of a group: `{name}(collect({argument}))`"
     return None
 
 

@@ -196,7 +196,8 @@ class Returning:
                 findings.add_error("T8", node.span, f"`{text}` is a Blob, which a mutation can't return")
             elif any(isinstance(part, ValueRef) and _has_entity(part.type) for part in parts):
                 message = f"`{text}` contains nodes or edges as the match has read them"
-                findings.add_error("T8", node.span, message, "return the variables themselves")
+                help_ = "return the variables themselves, or calculate in a stage before: `with { …, length($w) as n }`"
+                findings.add_error("T8", node.span, message, help_)
         return len(findings) == before
 
     def list_inputs(self, present: Iterable[str]) -> list[OutputColumn]:

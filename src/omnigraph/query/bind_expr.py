@@ -262,7 +262,8 @@ class ExprBinder:
         function = resolve_function(node, context, self.findings)
         if function is None:
             return None
-        if isinstance(self.names, RowNameResolver) and function.family in (FunctionFamily.RANK, FunctionFamily.PASSAGE):
+        is_search_value = function.family in (FunctionFamily.RANK, FunctionFamily.TEXT_VALUE)
+        if is_search_value and isinstance(self.names, RowNameResolver):
             message = f"`{function.name}` can't be used in a mutation"
             self.findings.add_error("T18", node.span, message, "find the rows in a `match` before the statement")
             return None
@@ -273,8 +274,8 @@ class ExprBinder:
                 return self._bind_aggregate(node, function)
             case FunctionFamily.RANK:
                 return self._calls.bind_rank(node, function, self.bind_value)
-            case FunctionFamily.PASSAGE:
-                return self._calls.bind_snippet(node, function)
+            case FunctionFamily.TEXT_VALUE:
+                return self._calls.bind_text_value(node, function)
             case FunctionFamily.SEARCH:
                 return self._calls.bind_text_match(node, function)
             case FunctionFamily.WALK:

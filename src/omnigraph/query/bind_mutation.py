@@ -264,7 +264,10 @@ class _MutationBinder:
             case ast.Update() | ast.Delete():
                 word = "update" if isinstance(node, ast.Update) else "delete"
                 message = f"after a `match`, `{word}` names a variable, not a type"
-                help_ = f"write `{word} $x`, or put this statement before the `match`"
+                name = node.type.text
+                is_edge = self.catalog.find_edge(name) is not None
+                form = f"$a $x:{name[0].lower()}{name[1:]} $b" if is_edge else f"$x: {name}"
+                help_ = f"bind the rows in the `match`, `{form}`, and write `{word} $x`"
                 self.findings.add_error("D3", node.type.span, message, help_)
                 return None
             case ast.DriveMatch():

@@ -426,7 +426,11 @@ class _OrderBinder:
             return False
         if aggregates and not self.is_grouped:
             message = f"`{text}` is an aggregate, but no column is one"
-            self._report("T8", node, message, f"return it as well: `{text} as name`")
+            help_ = f"return it as well: `{text} as name`"
+            if value not in aggregates:
+                single = next(part for part in walk(node) if part.span == aggregates[0].origin)
+                help_ = f"return the aggregate as well: `{print_expr(single)} as n`, and write `n` here"
+            self._report("T8", node, message, help_)
             return False
         if not self.is_grouped and not self.read.distinct:
             return True

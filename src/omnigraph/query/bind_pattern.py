@@ -483,6 +483,14 @@ def _hint_at_hop(predicate: ast.Expr, scope: Scope, findings: DiagnosticCollecto
             hop = f'${left} "{predicate.op.value}" ${right}'
             help_ = f"an edge with a reserved word as its name is written in quotes: `{hop}`"
             findings.add_error("T6", predicate.right.span, f"`${right}` is not bound", help_)
+        case ast.Compare(op=ast.CompareOp.EQ, left=ast.Variable(name=left)) if (
+            left not in scope.params
+            and scope.find(left) is None
+            and not scope.is_let(left)
+            and left not in scope.hidden
+        ):
+            help_ = f"an abbreviation is written `let ${left} = …`"
+            findings.add_error("T6", predicate.left.span, f"`${left}` is not bound", help_)
         case _:
             pass
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import EdgeRef, EntityType, Expr, FieldRef, NodeRef, RecordExpr, RecordOf, WalkOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, EntityType, Expr, FieldRef, NodeRef, RecordExpr, RecordOf, WalkOf
 from omnigraph.query.scalar_functions import SIGNATURES
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
@@ -73,7 +73,10 @@ def bind_field(
         case _:
             written = f"@{name.text}" if is_meta else name.text
             message = f"`.{written}` needs a record, a node or an edge, but this is {owner}"
-            findings.add_error("T2", name.span, message, _suggest_function(name.text, operand))
+            help_ = _suggest_function(name.text, operand)
+            if isinstance(owner, ArrayOf) and not is_meta:
+                help_ = f"that of each element is a list of its own: `collect {{ each $x in … return $x.{name.text} }}`"
+            findings.add_error("T2", name.span, message, help_)
             return None
 
 

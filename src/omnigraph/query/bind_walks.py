@@ -54,7 +54,12 @@ class WayNameResolver:
         props = [type_.find_property(node.name.text) for type_ in self.declared]
         for type_, prop in zip(self.declared, props, strict=True):
             if prop is None:
-                report_unknown_property(node.name, type_, self.findings)
+                if any(present is not None for present in props):
+                    name = node.name.text
+                    message = f"`{name}` is not a property of every type on the way: `{type_.name}` has none"
+                    self.findings.add_error("T2", node.name.span, message, "leave out the types that don't have it")
+                else:
+                    report_unknown_property(node.name, type_, self.findings)
                 return None
         present = [prop for prop in props if prop is not None]
         first = present[0]

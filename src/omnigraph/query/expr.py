@@ -16,7 +16,7 @@ from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, N
 from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.plan_checks import require
 from omnigraph.query.scalar_functions import ScalarFunction
-from omnigraph.query.search_values import Distance, Snippet
+from omnigraph.query.search_values import Distance, FuzzyScore, Snippet
 from omnigraph.schema.catalog import Metric, Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_text
 
@@ -29,6 +29,7 @@ __all__ = [
     "EdgeRef",
     "EntityType",
     "ExprType",
+    "FuzzyScore",
     "Missing",
     "NodeRef",
     "OrderTerm",
@@ -639,6 +640,7 @@ BaseRank: TypeAlias = Nearest | Bm25 | Rrf
 # Their score of a row depends on all candidates.
 ListRank: TypeAlias = Rrf | Mmr | Rerank
 Rank: TypeAlias = Nearest | Bm25 | ListRank
+SearchValue: TypeAlias = Rank | Distance | Snippet | FuzzyScore
 LIST_RANKS: frozenset[type] = frozenset({Rrf, Mmr, Rerank})
 Predicate: TypeAlias = Compare | In | Contains | StartsWith | IsNull | Not | And | Or | TextMatch
 Expr: TypeAlias = (
@@ -656,9 +658,7 @@ Expr: TypeAlias = (
     | Computed
     | Case
     | Predicate
-    | Rank
-    | Distance
-    | Snippet
+    | SearchValue
     | Aggregate
     | Window
 )

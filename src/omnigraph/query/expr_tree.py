@@ -17,6 +17,7 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     FieldRef,
+    FuzzyScore,
     Identity,
     In,
     IsNull,
@@ -34,6 +35,7 @@ from omnigraph.query.expr import (
     RecordsParam,
     Rerank,
     Rrf,
+    SearchValue,
     Snippet,
     StartsWith,
     TextMatch,
@@ -78,7 +80,7 @@ def list_children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def _list_arguments(
-    expr: Computed | Case | RecordExpr | FieldRef | United | Rank | Distance | Snippet | Aggregate | Window,
+    expr: Computed | Case | RecordExpr | FieldRef | United | SearchValue | Aggregate | Window,
 ) -> tuple[Expr, ...]:
     match expr:
         case Computed():
@@ -92,6 +94,8 @@ def _list_arguments(
             return (expr.operand,)
         case Nearest() | Bm25() | Snippet():
             return (expr.prop, expr.query)
+        case FuzzyScore():
+            return (expr.match,)
         case Distance():
             return (expr.left, expr.right)
         case Rrf():
@@ -240,7 +244,7 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
         if isinstance(part, Prop | Identity) and part.variable in wholes:
             continue
         children = list_children(part)
-        if not children or isinstance(part, Entity | Aggregate | Window | Rank | TextMatch | Snippet):
+        if not children or isinstance(part, Entity | Aggregate | Window | Rank | TextMatch | Snippet | FuzzyScore):
             return part
         stack.extend(reversed(children))
     return None

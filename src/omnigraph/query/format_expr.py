@@ -18,6 +18,7 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     FieldRef,
+    FuzzyScore,
     Identity,
     In,
     IsNull,
@@ -32,14 +33,15 @@ from omnigraph.query.expr import (
     OrderTerm,
     ParamRef,
     Prop,
-    Rank,
     RecordExpr,
     RecordsParam,
     Rerank,
     Rrf,
+    SearchValue,
     Snippet,
     StartsWith,
     TextMatch,
+    TextMode,
     United,
     ValueRef,
     WalkOf,
@@ -84,7 +86,7 @@ def format_expr(expr: Expr) -> str:
             return _format_aggregate(expr)
         case Window():
             return _format_window(expr)
-        case Nearest() | Bm25() | Rrf() | Mmr() | Rerank() | TextMatch() | Distance() | Snippet():
+        case Nearest() | Bm25() | Rrf() | Mmr() | Rerank() | TextMatch() | Distance() | Snippet() | FuzzyScore():
             return _format_search(expr)
         case Compare() | In() | Contains() | StartsWith() | IsNull() | Not() | And() | Or():
             return _format_predicate(expr)
@@ -92,7 +94,7 @@ def format_expr(expr: Expr) -> str:
             return _format_composed(expr)
 
 
-def _format_search(expr: Rank | TextMatch | Distance | Snippet) -> str:
+def _format_search(expr: SearchValue | TextMatch) -> str:
     match expr:
         case Nearest():
             call = _format_call("nearest", expr.prop, expr.query)
@@ -112,6 +114,8 @@ def _format_search(expr: Rank | TextMatch | Distance | Snippet) -> str:
             return f"{call.removesuffix(')')}, lambda={print_float(expr.balance)})"
         case Rerank():
             return _format_call("rerank", expr.rank, expr.prop, expr.query)
+        case FuzzyScore():
+            return f"fuzzy_score{_format_search(expr.match).removeprefix(TextMode.FUZZY.value)}"
         case TextMatch():
             edits = () if expr.edits is None else (expr.edits,)
             return _format_call(expr.mode.value, expr.prop, expr.query, *edits)

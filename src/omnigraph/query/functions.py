@@ -20,7 +20,7 @@ class FunctionFamily(Enum):
     WINDOW = "a window function"
     SEARCH = "a predicate"
     RANK = "a rank function"
-    PASSAGE = "a passage of a text"
+    TEXT_VALUE = "a value of a text"
     SCALAR = "a function"
     WALK = "a function of a walk"
 
@@ -41,6 +41,14 @@ class CallContext(Enum):
 _FOREIGN_HELP = {
     "if": "a choice is written `case { $p.age < 18 => 1, else => 2 }`",
     "iif": "a choice is written `case { $p.age < 18 => 1, else => 2 }`",
+    **dict.fromkeys(("int", "integer", "bigint"), "write `to_int(value)`"),
+    **dict.fromkeys(("str", "string", "text", "varchar"), "write `to_string(value)`"),
+    **dict.fromkeys(("float", "double", "real"), "write `to_float(value)`"),
+    **dict.fromkeys(
+        ("degree", "indegree", "outdegree"), "the edges of a node are counted in a block: `count { $p knows $q }`"
+    ),
+    "mode": "the most frequent value is that of the largest group: `order { count(*) desc } limit 1`",
+    "keys": "all properties are columns with `$p.*`; their names are those of the schema",
     "ifnull": "write `coalesce($p.age, 0)`",
     "isnull": "write `coalesce($p.age, 0)`, or test it: `$p.age is null`",
     "isnotnull": "write `$p.age is not null`",
@@ -182,6 +190,19 @@ def _build_search(name: str, max_args: int, usage: str, code: str) -> Function:
     )
 
 
+def _build_text_value(name: str, max_args: int, usage: str, code: str, *contexts: CallContext) -> Function:
+    return Function(
+        name=name,
+        family=FunctionFamily.TEXT_VALUE,
+        min_args=2,
+        max_args=max_args,
+        contexts=frozenset({CallContext.OUTPUT, CallContext.AGGREGATE, *contexts}),
+        usage=usage,
+        misplaced_code="T18",
+        misused_code=code,
+    )
+
+
 def _build_rank(
     name: str, max_args: int | None, usage: str, code: str, options: tuple[str, ...] = (), min_args: int = 2
 ) -> Function:
@@ -253,15 +274,13 @@ _ALL_FUNCTIONS: tuple[Function, ...] = (
         ("lambda",),
     ),
     _build_rank("rerank", 3, "`rerank(rank, $v.property, text)`", "T21", min_args=3),
-    Function(
-        name="snippet",
-        family=FunctionFamily.PASSAGE,
-        min_args=2,
-        max_args=2,
-        contexts=frozenset({CallContext.OUTPUT, CallContext.AGGREGATE}),
-        usage="`snippet($v.property, text)`",
-        misplaced_code="T18",
-        misused_code="T19",
+    _build_text_value("snippet", 2, "`snippet($v.property, text)`", "T19"),
+    _build_text_value(
+        "fuzzy_score",
+        3,
+        "`fuzzy_score($v.property, text)` or `fuzzy_score($v.property, text, edits)`",
+        "T20",
+        CallContext.ORDER,
     ),
 )
 _WALK_FUNCTIONS = tuple(
@@ -359,7 +378,7 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
             return message, "use an aggregate in `return`, `having` or `order`, and not inside another one"
         case FunctionFamily.WINDOW:
             return message, "use a window function in `return` or `order`, and not inside an aggregate"
-        case FunctionFamily.PASSAGE:
+        case FunctionFamily.TEXT_VALUE:
             return message, "return it as a column"
         case FunctionFamily.RANK:
             return message, "use a rank function in `return`, or as the first key of `order`"

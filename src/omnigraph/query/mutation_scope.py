@@ -89,7 +89,7 @@ class RowNameResolver:
                 f"${node.name}", (f"${name}" for name in self.params.names if name != node.name)
             )
         self.findings.add_error(
-            "T6", node.span, message, help_ or "declare it in the parentheses after the query's name"
+            "T6", node.span, message, help_ or f"declare it: `query name(${node.name}: Type) {{ … }}`"
         )
 
 

@@ -262,6 +262,8 @@ class BlockDrafter:
             return frozenset({name.text})
         message = f"unknown node type `{name.text}`"
         help_ = self.findings.suggest_closest(name.text, (*self.catalog.nodes, *self.catalog.interfaces))
+        if name.text in ("Node", "Any", "Thing") and help_ is None:
+            help_ = f"several types are written `({'|'.join(list(self.catalog.nodes)[:2])})`"
         if name.text in self.catalog.interfaces:
             types = [node.name for node in self.catalog.nodes.values() if name.text in node.implements]
             if types:

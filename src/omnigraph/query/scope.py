@@ -6,6 +6,7 @@ from typing import Protocol, assert_never
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
+from omnigraph.lang.cursor import decapitalize_name
 from omnigraph.lang.expression_tree import list_clause_expressions, list_inner_clauses, walk
 from omnigraph.lang.foreign_words import VALUE_HINTS
 from omnigraph.lang.source import Span
@@ -40,7 +41,7 @@ from omnigraph.query.union_types import (
     list_object_fields,
     resolve_types,
 )
-from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import MAX_VECTOR_SIZE, EnumOf, ListOf, Scalar, ValueType, VectorOf
 
@@ -97,6 +98,8 @@ class Params:
 
     declared: Mapping[str, Parameter]
     broken: frozenset[str] = frozenset()
+    # Of a named pattern, which reads no parameter of the queries that use it.
+    is_of_pattern: bool = False
 
     def __contains__(self, name: str) -> bool:
         return name in self.declared or name in self.broken
@@ -373,6 +376,8 @@ class ReadNameResolver:
             return f"`with` ends the variables that it does not name: write `with {{ ${name}, … }}`"
         visible = (*self.scope.names, *self.scope.params.names)
         closest = self.findings.suggest_closest(f"${name}", (f"${word}" for word in visible))
+        if self.scope.params.is_of_pattern and closest is None:
+            return f"a named pattern reads only its own variables: compare `${name}` in the query that uses it"
         declared = f"declare it as a parameter (`query q(${name}: Type) {{ … }}`)"
         return closest or f"{declared}, or bind it in `match` (`${name}: Type`)"
 
@@ -419,13 +424,19 @@ def report_unknown_property(
         help_: str | None = f"an id is not a property: write `@{name.text}`"
     else:
         help_ = findings.suggest_closest(name.text, declared.by_name)
+    if isinstance(declared, EdgeType) and name.text in ("from", "to"):
+        help_ = f"the id of an edge's end is `@{'src' if name.text == 'from' else 'dst'}`"
+    if help_ is None and catalog is not None and (edge := catalog.find_edge(name.text)) is not None:
+        called = decapitalize_name(edge.name)
+        help_ = f"`{called}` is an edge, followed by a clause of its own: `$p {called} $q`, and then `$q.name`"
     if catalog is not None and is_union(declared.name):
         members = resolve_types(catalog, declared.name)
         types = {member.name: member.find_property(name.text) for member in members}
         missing = [member for member, prop in types.items() if prop is None]
         if missing and len(missing) < len(members):
+            verb = "has" if len(missing) == 1 else "have"
             message = (
-                f"`{name.text}` is not a property of every type of `{declared.name}`: {join_words(missing)} has none"
+                f"`{name.text}` is not a property of every type of `{declared.name}`: {join_words(missing)} {verb} none"
             )
             help_ = "bind the variable to the types that have it"
         elif not missing:

@@ -1,4 +1,4 @@
-"""Typed expressions of values that searches give beside ranks: the distance of two vectors, and a passage of a text."""
+"""Typed expressions of values that searches give beside ranks: the distance of two vectors, and values of texts."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from omnigraph.lang.source import Span
 from omnigraph.schema.types import Scalar, VectorOf
 
 if TYPE_CHECKING:
-    from omnigraph.query.expr import Expr, Input, Prop
+    from omnigraph.query.expr import Expr, Input, Prop, TextMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,4 +58,27 @@ class Snippet:
     @property
     def nullable(self) -> bool:
         """Whether it can be null: always, for a text without any of the words."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuzzyScore:
+    """`fuzzy_score(text, query)`: how many edits a text is from the words of `query`; null if none is near."""
+
+    match: "TextMatch"
+    origin: Span = field(compare=False, repr=False)
+
+    @property
+    def prop(self) -> "Prop":
+        """The text."""
+        return self.match.prop
+
+    @property
+    def type(self) -> Scalar:
+        """The type F64, as of all scores."""
+        return Scalar.F64
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it can be null: always, for a text without a near word."""
         return True

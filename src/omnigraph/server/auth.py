@@ -10,6 +10,7 @@ from omnigraph.clock import Clock
 from omnigraph.config.tokens import TokenRecord, hash_token, read_tokens
 from omnigraph.errors import OmnigraphError
 from omnigraph.policy import Access, Action, Actor, Decision
+from omnigraph.row_rules import RowRules
 from omnigraph.server.jwt_tokens import MAX_JWT_LENGTH, JwtRejectedError, JwtTokens, is_jwt
 from omnigraph.telemetry import log
 
@@ -30,6 +31,10 @@ class ReadOnlyPolicy:
             is_allowed=access.action in READ_ONLY_ACTIONS,
             reasons=("no policy is configured: tokens allow reading only",),
         )
+
+    def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:  # noqa: ARG002 - the interface
+        """Return that every row is seen: no policy names any."""
+        return None
 
 
 class Tokens:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import cedarpy
 
@@ -12,6 +12,8 @@ from omnigraph.config.settings_file import read_text
 from omnigraph.errors import SettingsError
 from omnigraph.lru_cache import LruCache
 from omnigraph.policy import Access, Action, Actor, Decision
+from omnigraph.row_rules import RowRules
+from omnigraph.server.cedar_row_rules import applies_to_rows, compile_rules, find_problem, iter_static, names_see
 
 SUFFIX = ".cedar"
 _MAX_CACHED_DECISIONS = 8_192
@@ -53,10 +55,15 @@ class CedarPolicies:
 
     def __init__(self, text: str, names: Mapping[str, PolicyName]) -> None:
         self._policies = cedarpy.PolicySet.from_str(text)
+        policies = [policy for _, policy in iter_static(_parse(text))]
+        self._row_policies = tuple(filter(applies_to_rows, policies)) if any(map(names_see, policies)) else None
         self.names = dict(names)
         self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
         """Branch names that the policies may treat specially: for each pattern in them, one that matches."""
         self._cache: LruCache[tuple[str, Access], Decision] = LruCache(_MAX_CACHED_DECISIONS)
+        self._rules: LruCache[tuple[str, Actor, str | None, str | None], tuple[RowRules | None]] = LruCache(
+            _MAX_CACHED_DECISIONS
+        )
 
     @classmethod
     def load(cls, directory: Path) -> "CedarPolicies":
@@ -67,13 +74,15 @@ class CedarPolicies:
         """
         files = {path.name: read_text(path) for path in sorted(directory.glob(f"*{SUFFIX}"))}
         problems = [f"{name}: {problem}" for name, text in files.items() for problem in _validate(text)]
+        if not problems:
+            problems = _find_row_problems(files)
         if problems:
             raise SettingsError.bad_policies(str(directory), tuple(problems))
         # Cedar numbers the policies of the concatenated text in order, as `policy0`, `policy1` and so on.
         names: dict[str, PolicyName] = {}
         for name, text in files.items():
-            for number, id_ in enumerate(_read_ids(text), start=1):
-                names[f"policy{len(names)}"] = PolicyName(file=name, number=number, id=id_)
+            for policy_name in _build_names(name, text):
+                names[f"policy{len(names)}"] = policy_name
         if not names:
             raise SettingsError.bad_policies(
                 str(directory), (f"its {SUFFIX} files have no policy, so everything would be denied",)
@@ -87,11 +96,21 @@ class CedarPolicies:
         if decision is None:
             # Two threads may evaluate the same request, with the same result.
             decision = self._evaluate(graph, access)
-            # Groups too: those of a JWT are chosen by its issuer.
-            names = (graph, access.branch or "", access.query or "", *access.actor.groups)
-            if sum(map(len, names)) <= _MAX_CACHED_CHARACTERS:
+            if _is_short(graph, access.actor, access.branch, access.query):
                 self._cache.put(key, decision)
         return decision
+
+    def find_row_rules(self, graph: str, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
+        """Return which rows of a branch of a graph an actor sees; None means all. See `Policy.find_row_rules`."""
+        if self._row_policies is None:
+            return None
+        key = (graph, actor, branch, query)
+        known = self._rules.get(key)
+        if known is None:
+            known = (compile_rules(self._row_policies, graph, actor, branch, query),)
+            if _is_short(graph, actor, branch, query):
+                self._rules.put(key, known)
+        return known[0]
 
     def of_graph(self, graph: str) -> "GraphPolicy":
         """Return these policies applied to one graph, in the form that a `Runtime` takes."""
@@ -118,6 +137,10 @@ class Policies(Protocol):
         """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         ...
 
+    def find_row_rules(self, graph: str, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
+        """Return which rows of a branch of a graph an actor sees; None means all."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class GraphPolicy:
@@ -130,17 +153,59 @@ class GraphPolicy:
         """Return whether an actor may perform an action on the graph."""
         return self.policies.decide(self.graph, access)
 
+    def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
+        """Return which rows of a branch of the graph an actor sees; None means all."""
+        return self.policies.find_row_rules(self.graph, actor, branch, query)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """Return the policies of a text in Cedar's JSON form, by name."""
+    policies: dict[str, Any] = json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]
+    return policies
+
 
 def _validate(text: str) -> list[str]:
+    """Return the mistakes in the policies of a text, without those about rows, which have a check of their own."""
+    try:
+        about_rows = [name for name, policy in _parse(text).items() if names_see(policy)]
+    except ValueError:
+        # It does not parse: the validation says where.
+        about_rows = []
+    if about_rows:
+        policies = json.loads(cedarpy.policies_to_json_str(text))
+        for name in about_rows:
+            del policies["staticPolicies"][name]
+        text = cedarpy.policies_from_json_str(json.dumps(policies))
     return [str(error) for error in cedarpy.validate_policies(text, SCHEMA).errors]
 
 
-def _read_ids(text: str) -> list[str | None]:
-    """Return the `@id` of each policy of a text, in order; None for a policy without one."""
-    policies = json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]
-    # Sorted by number: as texts, `policy10` comes before `policy2`.
-    in_order = sorted(policies, key=lambda name: int(name.removeprefix("policy")))
-    return [policies[name].get("annotations", {}).get("id") for name in in_order]
+def _find_row_problems(files: Mapping[str, str]) -> list[str]:
+    """Return why policies can't be applied to rows. If none names `see`, none is applied to rows."""
+    parsed = {name: list(iter_static(_parse(text))) for name, text in files.items()}
+    if not any(names_see(policy) for policies in parsed.values() for _, policy in policies):
+        return []
+    problems = []
+    for name, policies in parsed.items():
+        for policy_name, (_, policy) in zip(_build_names(name, files[name]), policies, strict=True):
+            problem = find_problem(policy) if applies_to_rows(policy) else None
+            if problem is not None:
+                problems.append(f"{name}: `{policy_name}` can't decide which rows are seen: {problem}")
+    return problems
+
+
+def _build_names(file: str, text: str) -> list[PolicyName]:
+    """Return the name of each policy of a text, in order."""
+    policies = iter_static(_parse(text))
+    return [
+        PolicyName(file=file, number=number, id=policy.get("annotations", {}).get("id"))
+        for number, (_, policy) in enumerate(policies, start=1)
+    ]
+
+
+def _is_short(graph: str, actor: Actor, branch: str | None, query: str | None) -> bool:
+    """Return whether names are short enough to be cached. Groups and attributes too: an issuer of JWTs chooses them."""
+    names = (graph, branch or "", query or "", *actor.groups, repr(actor.attributes) if actor.attributes else "")
+    return sum(map(len, names)) <= _MAX_CACHED_CHARACTERS
 
 
 def _iter_branch_names(text: str) -> Iterator[str]:

@@ -99,6 +99,12 @@ class ServedGraph:
         if self.runtime.policy is not None:
             require(self.runtime.policy, actor, action, branch, query)
 
+    def find_rules_key(self, actor: Actor, branch: str, *, query: str | None = None) -> str:
+        """Return what identifies the rules that decide which rows an actor sees; empty if it sees all."""
+        policy = self.runtime.policy
+        rules = None if policy is None else policy.find_row_rules(actor, branch, query)
+        return "" if rules is None else rules.key
+
     def allows(self, actor: Actor, action: Action, *, branch: str | None = None, query: str | None = None) -> bool:
         """Return whether the policy allows an actor an action on the graph, or on one of its branches."""
         policy = self.runtime.policy

@@ -10,7 +10,7 @@ from omnigraph.clock import Clock
 from omnigraph.config.jwt_issuers import JwtIssuer
 from omnigraph.lru_cache import LruCache
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
-from omnigraph.policy import Actor
+from omnigraph.policy import Actor, AttributeValue, parse_attribute
 from omnigraph.server.jwt_keys import IssuerKeys, KeySet
 
 if TYPE_CHECKING:
@@ -151,12 +151,27 @@ def _read_claims(claims: Mapping[str, object], issuer: JwtIssuer, known: KeySet)
     if not isinstance(groups, list) or len(groups) > _MAX_GROUPS or not all(isinstance(one, str) for one in groups):
         raise JwtRejectedError(f"JWT of {name} whose `{issuer.groups_claim}` is not a list of at most 1,000 texts")
     return _Verified(
-        actor=Actor(name=name, groups=frozenset(groups)),
+        actor=Actor(name=name, groups=frozenset(groups), attributes=_read_attributes(claims, issuer, name)),
         begins=_read_time(claims, "nbf", 0.0),
         expires=_read_time(claims, "exp", 0.0),
         issuer=issuer.issuer,
         keys=known,
     )
+
+
+def _read_attributes(
+    claims: Mapping[str, object], issuer: JwtIssuer, name: str
+) -> tuple[tuple[str, AttributeValue], ...]:
+    """Return the claims that are attributes; one that a token does not have is absent."""
+    attributes: list[tuple[str, AttributeValue]] = []
+    for claim in sorted(issuer.attribute_claims):
+        if claim in claims:
+            value = parse_attribute(claims[claim])
+            # One that is not understood must not be absent: a policy may forbid something to those who have it.
+            if value is None:
+                raise JwtRejectedError(f"JWT of {name} whose `{claim}` can't be an attribute")
+            attributes.append((claim, value))
+    return tuple(attributes)
 
 
 def _read_time(claims: Mapping[str, object], claim: str, default: float) -> float:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from omnigraph.clock import Clock
 from omnigraph.errors import OmnigraphError
-from omnigraph.policy import Access, Decision
+from omnigraph.policy import Access, Actor, Decision
+from omnigraph.row_rules import RowRules
 from omnigraph.server.cedar_policies import SUFFIX, CedarPolicies
 from omnigraph.telemetry import log
 
@@ -44,6 +45,10 @@ class ReloadingPolicies:
     def decide(self, graph: str, access: Access) -> Decision:
         """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         return self._load_current().decide(graph, access)
+
+    def find_row_rules(self, graph: str, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
+        """Return which rows of a branch of a graph an actor sees; None means all."""
+        return self._load_current().find_row_rules(graph, actor, branch, query)
 
     def _load_current(self) -> CedarPolicies:
         now = self._clock.monotonic()

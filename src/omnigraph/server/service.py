@@ -20,7 +20,7 @@ from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.ops.scrub import ScrubReport
-from omnigraph.policy import Action, Actor
+from omnigraph.policy import Action, Actor, DeniedError
 from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
@@ -65,6 +65,8 @@ class Exchange:
     graph: str | None = None
     branch: str | None = None
     commit: str | None = None
+    rules: str | None = None
+    """What identifies the rules about rows under which a stream was begun."""
     status: int = 0
     code: str | None = None
     """The error code, if the request failed."""
@@ -197,6 +199,11 @@ class Service:
         hosted = None if exchange.graph is None else self.registry.graphs.get(exchange.graph)
         if hosted is not None and exchange.action is not None and exchange.branch is not None:
             hosted.require(exchange.actor, exchange.action, exchange.branch, query=exchange.query)
+            # Rows that are hidden since then must not be sent any more.
+            rules = hosted.find_rules_key(exchange.actor, exchange.branch, query=exchange.query)
+            if exchange.rules is not None and exchange.rules != rules:
+                raise DeniedError(exchange.actor.name, exchange.action.value, exchange.branch)
+            exchange.rules = rules
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, to its end."""

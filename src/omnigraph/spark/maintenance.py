@@ -1,8 +1,9 @@
-"""Maintenance on Spark: executors compact fragments and build scalar indexes; the driver does the rest.
+"""Maintenance on Spark: executors compact fragments and build indexes; the driver does the rest.
 
-A work item is a group of fragments to rewrite, or to build an index segment of. The driver builds full-text and vector
-indexes, in one segment: they are expensive to build in segments, and to search when they have several. It also does
-work on few rows.
+A work item is a group of fragments to rewrite, or to build an index segment of. Scalar indexes get several segments.
+Of a vector index the driver trains a model by a sample, executors build parts by it, and the driver merges these into
+one segment, which is as cheap to search as one that was built here. Full-text indexes and those with graphs can't be
+merged cheaply, so the driver builds them. It also does work on few rows.
 """
 
 import json
@@ -31,12 +32,13 @@ from omnigraph.storage.compaction import (
     list_group_files,
     report_open_files,
 )
-from omnigraph.storage.index_staging import list_segment_files
+from omnigraph.storage.index_staging import IndexUntrainableError, list_segment_files, merge_segments
 from omnigraph.storage.lance_table import LanceTable
+from omnigraph.storage.vector_training import MERGEABLE_KINDS, train_model
 
 # With fewer rows, starting tasks takes longer than the work.
 MIN_ROWS = 1_000_000
-# Kinds of indexes whose segments are built in parallel.
+# Kinds of indexes whose segments are built in parallel, and stay apart.
 _SPLITTABLE_KINDS = ("BTREE", "BITMAP")
 _RESULT = "payload string"
 _SCHEMA = pa.schema([pa.field("payload", pa.string())])
@@ -102,16 +104,43 @@ class SparkMaintenanceWorker:
     def build(self, table: LanceTable, builds: Iterable[SegmentBuild], files: UpkeepFiles) -> Built:
         """Build the segments, large scalar ones in parallel; see `OptimizeWorker`."""
         local: list[SegmentBuild] = []
-        distributed: list[SegmentBuild] = []
-        for build in list(builds):
-            is_large = build.kind in _SPLITTABLE_KINDS and _count_rows(table, build.fragments) >= self.min_rows
-            (distributed if is_large else local).append(build)
-        segments = dict(self._create_local_worker().build(table, local, files))
-        parts = [part for build in distributed for part in self._split_build(table, build)]
+        parts: list[SegmentBuild] = []
+        mergeable: set[str] = set()
+        segments: dict[str, Sequence[str] | None] = {}
+        for build in builds:
+            if _count_rows(table, build.fragments) < self.min_rows:
+                local.append(build)
+            elif build.kind in _SPLITTABLE_KINDS:
+                # At most half of the number of segments from which on some are merged again.
+                parts += self._split_build(table, build, max(self.options.index_segments // 2, 1))
+            elif build.kind in MERGEABLE_KINDS:
+                try:
+                    model = train_model(table, build.column, build.kind, build.metric, build.fragments)
+                except IndexUntrainableError:
+                    segments[build.name] = None
+                    continue
+                if model is None:
+                    local.append(build)
+                else:
+                    mergeable.add(build.name)
+                    parts += self._split_build(table, replace(build, model=model), len(build.fragments))
+            else:
+                local.append(build)
+        segments |= self._create_local_worker().build(table, local, files)
+        built: dict[str, list[str]] = {}
         for text in self._run(table, parts, files, phase=2, doing="index"):
-            name = json.loads(text)["name"]
-            segments[name] = (*(segments.get(name) or ()), text)
+            built.setdefault(json.loads(text)["name"], []).append(text)
+        for name, texts in built.items():
+            segments[name] = (self._merge(table, texts, files),) if name in mergeable and len(texts) > 1 else texts
         return segments
+
+    def _merge(self, table: LanceTable, parts: Sequence[str], files: UpkeepFiles) -> str:
+        """Merge parts of one model into a segment, and remove their files, which no version will name."""
+        merged = merge_segments(table, parts)
+        files.on_complete(list_segment_files(table.path, merged))
+        for file in (file for part in parts for file in list_segment_files(table.path, part)):
+            table.handles.store.objects.delete(file)
+        return merged
 
     def stop(self) -> None:
         """Stop the work in progress; see `OptimizeWorker`."""
@@ -120,11 +149,10 @@ class SparkMaintenanceWorker:
     def _create_local_worker(self) -> LocalOptimizeWorker:
         return LocalOptimizeWorker(self.options, self._is_over)
 
-    def _split_build(self, table: LanceTable, build: SegmentBuild) -> Iterator[SegmentBuild]:
-        """Split a build into segments of about equally many rows, so that several cores have work."""
+    def _split_build(self, table: LanceTable, build: SegmentBuild, most: int) -> Iterator[SegmentBuild]:
+        """Split a build into at most so many segments of about equally many rows, so that several cores have work."""
         rows = {fragment.number: fragment.rows - fragment.deleted for fragment in table.list_fragments()}
-        # At most half of the number of segments from which on some are merged again.
-        max_segments = min(self.spark.sparkContext.defaultParallelism, max(self.options.index_segments // 2, 1))
+        max_segments = min(self.spark.sparkContext.defaultParallelism, most)
         max_rows = -(-_count_rows(table, build.fragments) // max_segments)
         pending: list[int] = []
         for number in build.fragments:

@@ -29,6 +29,7 @@ from omnigraph.spark.data_source import register
 from omnigraph.spark.load.frame_digest import digest_frames
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.query.run_query import QueryJob, SparkRows, run_query
+from omnigraph.spark.query.write_rows import RowsFormat, WrittenRows, write_rows
 from omnigraph.spark.read.change_rows import plan_change_scan
 from omnigraph.spark.read.dataframe_reader import read_change_frame, read_frame
 from omnigraph.spark.read.export import export_on_spark
@@ -132,7 +133,7 @@ class SparkGraph:
         """Return the rows of a query of the query language, in its order, as `Graph.query` gives them.
 
         Hops over several edges are searched by this call, distance by distance; all else runs when rows are asked for.
-        Write large results with the DataFrame itself (`df.write.parquet(…)`), so that they don't pass this process.
+        Large results need not pass this process: `write_query` writes them, as the DataFrame itself can.
 
         Raises:
             SourceError, MissingError, ParameterError: The query or its parameters are wrong.
@@ -158,6 +159,30 @@ class SparkGraph:
             plan_scan=lambda type_name: plan_scan(session, snapshot, find_type(context.catalog, type_name)),
         )
         return run_query(lambda: self.spark, job)
+
+    def write_query(
+        self,
+        source: str | Source,
+        target: str | os.PathLike[str],
+        *,
+        format: RowsFormat | str,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> WrittenRows:
+        """Run a query, and write its rows from the executors to a new target: they don't pass this process.
+
+        The format `parquet` is a directory of Parquet files, `lance` a Lance table with the types of `Graph.query`,
+        and `table` the name of a table of Spark's catalog. Rows are in the order of the query.
+
+        Raises:
+            SourceError, MissingError, ParameterError: The query or its parameters are wrong.
+            QueryError: It is a mutation, or a calculation exceeds its type.
+            SparkUsageError: Spark does not run a form of the query, which is named; nothing was read.
+            ExportTargetError: The target exists, or executors don't see it.
+        """
+        chosen = parse_choice("format", RowsFormat, format)
+        place = os.fspath(target) if chosen is RowsFormat.TABLE else _resolve_path(target)
+        return write_rows(self.query_rows(source, name=name, params=params), place, chosen, self.commit_id)
 
     # --- writing ---------------------------------------------------------------------------------
 

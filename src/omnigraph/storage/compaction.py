@@ -38,6 +38,7 @@ from omnigraph.storage.protobuf import iter_integers
 from omnigraph.storage.staging import StagedWrite, WriteKind, WriteObserver, list_blob_files, list_open_files, restage
 from omnigraph.storage.table_cache import VerifyLevel, translate_rewrite_errors
 from omnigraph.storage.vector_search import VECTOR_KINDS, choose_build_settings
+from omnigraph.storage.vector_training import VectorModel
 
 # Numbers left free for fragments that other writers add in the meantime: an index refers to fragments by number. A
 # commit takes 10 ms and adds a fragment or two, and compacting 1,024 rows less than a millisecond.
@@ -332,6 +333,8 @@ class SegmentBuild:
     fragments: tuple[int, ...]
     metric: str = "cosine"
     """Of a vector index."""
+    model: VectorModel | None = None
+    """Of a part of a vector index, which is merged with others; None: a whole segment, which trains its own."""
 
 
 def compact(
@@ -381,10 +384,12 @@ def build_index_segment(table: LanceTable, segment: SegmentBuild) -> str:
     settings: dict[str, object] = {}
     if segment.kind in VECTOR_KINDS:
         vectors = table.count_values(segment.column, segment.fragments)
-        if not vectors:
+        # A part without vectors still covers its rows.
+        if not vectors and segment.model is None:
             raise IndexUntrainableError(table.path, segment.name)
         size = table.schema.field(segment.column).type.list_size
         settings = choose_build_settings(segment.kind, segment.metric, vectors, size)
+        settings |= {} if segment.model is None else segment.model.settings
     return build_segment(table, segment.column, segment.kind, segment.name, segment.fragments, settings)
 
 

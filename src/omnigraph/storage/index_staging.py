@@ -188,12 +188,31 @@ def build_segment(
                 column, kind, name=name, replace=True, fragment_ids=list(fragments), **dict(settings or {})
             )
         except RuntimeError as error:
-            if _UNTRAINABLE in str(error):
+            if is_untrainable(error):
                 raise IndexUntrainableError(table.path, name) from error
             raise
         if kind == "INVERTED":
             segment = dataset.merge_existing_index_segments([segment])
         # Before the JSON is built, which names the directory of the segment.
+        segment.uuid = stamp_segment(store, table.path, segment.uuid)
+    return index_to_json(segment)
+
+
+def is_untrainable(error: RuntimeError) -> bool:
+    """Return whether Lance could not train a vector index, for lack of vectors that have a direction."""
+    return _UNTRAINABLE in str(error)
+
+
+def merge_segments(table: LanceTable, parts: Sequence[str]) -> str:
+    """Write one segment with the rows of several, which stay, and return it as JSON.
+
+    Vector segments must have been built by the same model.
+    """
+    dataset = table.handles.open_uncached(table.path, table.version)
+    store = table.handles.store
+    errors = translate_rewrite_errors(f"index {table.path}", table.path, table.version, table.handles.explain)
+    with attribute_requests(store.runtime.telemetry, "table"), errors:
+        segment = dataset.merge_existing_index_segments(list(map(index_from_json, parts)))
         segment.uuid = stamp_segment(store, table.path, segment.uuid)
     return index_to_json(segment)
 

@@ -101,6 +101,15 @@ class LanceTable:
     def __repr__(self) -> str:
         return f"Table({self.path!r}, {self.version})"
 
+    def with_watch(self, watch: Watch | None) -> "LanceTable":
+        """Return the same version, whose reads check another watch."""
+        return LanceTable(self.handles, self.path, self.version, watch)
+
+    @property
+    def cache_version(self) -> int | str:
+        """What identifies the rows of this version in keys of caches."""
+        return self.version
+
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
@@ -408,7 +417,9 @@ def verify(
     # On an object store every comparison is a request, so ordinary reads skip it unless the settings ask for it.
     if limit is not None and not handles.store.verifier.is_verifying_reads:
         return
-    fragments = [fragment for fragment in table.list_fragments() if only is None or fragment.number in only]
+    # Those that are stored, also where a table leaves out some of their rows.
+    stored = handles.list_fragments(table.path, table.version)
+    fragments = [fragment for fragment in stored if only is None or fragment.number in only]
     checks: list[Iterator[Mismatch]] = []
     if not verified & VerifyLevel.ROWS or limit is None:
         checks.append(find_row_mismatches(table, fragments, limit))

@@ -70,6 +70,10 @@ class DuplicateRowError(OmnigraphError):
     message = "two rows for {path} have the id `{row_id}`; give each id once"
 
 
+# The base of a write whose deletions are computed in its turn.
+UNPLACED = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWrite:
     """A staged write of one table, as plain data."""
@@ -77,7 +81,7 @@ class StagedWrite:
     change: WriteKind
     path: str
     base: int
-    """The version that `updated` and `removed` were computed on."""
+    """The version that `updated` and `removed` were computed on, or `UNPLACED`."""
     written: tuple[str, ...] = ()
     """New fragments, as Lance's JSON."""
     written_rows: int = 0
@@ -108,6 +112,11 @@ class StagedWrite:
     """The table's new fields as Lance serializes them, in hexadecimal (see `schema_staging`)."""
     fragments: tuple[str, ...] = ()
     """All fragments with the files of new columns, as Lance's JSON."""
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it can be applied as it is to the version that it was staged on."""
+        return self.base != UNPLACED
 
     @property
     def rows_after(self) -> int:
@@ -250,11 +259,14 @@ def stage_upsert(
     observer: WriteObserver = NULL_OBSERVER,
     located: RowLocations | None = None,
     deleted: Sequence[str] = (),
+    *,
+    awaits_turn: bool = False,
 ) -> StagedWrite:
     """Stage rows that replace those with the same ids, or are new, and the removal of the rows with `deleted` ids.
 
     `located` has the addresses of the replaced and deleted rows, if the caller has looked them up. The ids of a stream
-    are not checked for duplicates; the caller has done that.
+    are not checked for duplicates; the caller has done that. With `awaits_turn`, deletions are left to
+    `restage_in_place` where the rows are located.
 
     Raises:
         DuplicateRowError: Two rows of a table have the same id.
@@ -271,17 +283,31 @@ def stage_upsert(
     if len(repeated):
         raise DuplicateRowError(table.path, repeated[0].as_py())
     keys = _add_keys(ids, deleted)
-    return _stage(table, WriteKind.UPSERT, rows=rows, keys=keys, located=located, observer=observer)
+    return _stage(
+        table,
+        WriteKind.UPSERT,
+        rows=rows,
+        keys=keys,
+        located=located,
+        observer=observer,
+        awaits_turn=awaits_turn,
+    )
 
 
 def _add_keys(keys: pa.Array, deleted: Sequence[str]) -> pa.Array:
     return pa.concat_arrays([keys, pa.array(list(deleted), pa.string())]) if deleted else keys
 
 
-def stage_delete(table: LanceTable, ids: Sequence[str] | pa.Array, located: RowLocations | None = None) -> StagedWrite:
-    """Stage the removal of the rows with these ids; unknown ids are ignored. `located` is as in `stage_upsert`."""
+def stage_delete(
+    table: LanceTable,
+    ids: Sequence[str] | pa.Array,
+    located: RowLocations | None = None,
+    *,
+    awaits_turn: bool = False,
+) -> StagedWrite:
+    """Stage the removal of the rows with these ids; unknown ids are ignored. The rest is as in `stage_upsert`."""
     keys = ids.unique() if isinstance(ids, pa.Array) else pa.array(sorted(set(ids)), pa.string())
-    return _stage(table, WriteKind.DELETE, keys=keys, located=located)
+    return _stage(table, WriteKind.DELETE, keys=keys, located=located, awaits_turn=awaits_turn)
 
 
 def stage_overwrite(
@@ -364,6 +390,8 @@ def _stage(
     keys: pa.Array | None = None,
     located: RowLocations | None = None,
     observer: WriteObserver = NULL_OBSERVER,
+    *,
+    awaits_turn: bool = False,
 ) -> StagedWrite:
     written = () if rows is None else write_rows(table, rows, observer)
     staged = StagedWrite(
@@ -376,6 +404,8 @@ def _stage(
         keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
     )
+    if awaits_turn and located is not None and located.is_of(table) and len(located.addresses):
+        return replace(staged, base=UNPLACED, taken_rows=len(located.addresses))
     try:
         return _add_deletions(staged, table, located)
     except BaseException:  # the caller does not know these files yet

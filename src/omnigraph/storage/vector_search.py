@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.storage.columnar_sets import concat_chunks
 from omnigraph.storage.lance_table import ADDRESS, LanceTable
 from omnigraph.storage.row_addresses import Addresses
 
@@ -58,10 +59,19 @@ class VectorHits:
 
     addresses: Addresses
     distances: NDArray[np.float32]
+    vectors: pa.Array | None = None
+    """If requested."""
 
 
 def search_index(
-    table: LanceTable, column: str, index: StoredVectorIndex, query: NDArray[np.float32], count: int, cells: int
+    table: LanceTable,
+    column: str,
+    index: StoredVectorIndex,
+    query: NDArray[np.float32],
+    count: int,
+    cells: int,
+    *,
+    with_vectors: bool = False,
 ) -> VectorHits:
     """Return the `count` rows that an index finds nearest in at least this many cells of each segment.
 
@@ -78,8 +88,9 @@ def search_index(
     }
     if index.kind.startswith("IVF_HNSW"):
         nearest["ef"] = max(_MIN_GRAPH_ROWS, _GRAPH_FACTOR * count)
-    hits = _scan(table, nearest, fast_search=True)
-    return VectorHits(hits[ADDRESS].to_numpy(), hits[_DISTANCE].to_numpy())
+    hits = _scan(table, nearest, [column] if with_vectors else [], fast_search=True)
+    vectors = concat_chunks(hits[column]) if with_vectors else None
+    return VectorHits(hits[ADDRESS].to_numpy(), hits[_DISTANCE].to_numpy(), vectors)
 
 
 def search_all_rows(
@@ -88,15 +99,19 @@ def search_all_rows(
     """Return the addresses of the `count` nearest rows of each query, by one scan of the column without an index."""
     # A single query has no column that numbers the queries.
     nearest = {"column": column, "q": queries, "k": count, "metric": metric, "use_index": False}
-    hits = _scan(table, nearest)
+    hits = _scan(table, nearest, [])
     numbers, addresses = hits[_QUERY].to_numpy(), hits[ADDRESS].to_numpy()
     return [addresses[numbers == number] for number in range(len(queries))]
 
 
-def _scan(table: LanceTable, nearest: dict[str, object], *, fast_search: bool = False) -> pa.Table:
+def _scan(
+    table: LanceTable, nearest: dict[str, object], columns: Sequence[str], *, fast_search: bool = False
+) -> pa.Table:
     dataset = table.handles.open(table.path, table.version)
     with table.guard_read(with_indexes=True):
-        scanner = dataset.scanner(columns=[_DISTANCE], nearest=nearest, fast_search=fast_search, with_row_address=True)
+        scanner = dataset.scanner(
+            columns=[*columns, _DISTANCE], nearest=nearest, fast_search=fast_search, with_row_address=True
+        )
         return scanner.to_table()
 
 

@@ -94,7 +94,8 @@ class VersionContent:
         timestamp = join_parts([encode_integer(1, seconds), encode_integer(2, micros * 1_000)])
         parts = [
             *self.others,
-            *((FRAGMENTS, data) for data in self.fragments.values()),
+            # In one piece: sorting the parts of 200 fragments takes ten times as long.
+            (FRAGMENTS, b"".join(self.fragments.values())),
             encode_integer(_VERSION, self.number),
             encode_bytes(_TIMESTAMP, timestamp),
             *(

@@ -1,4 +1,4 @@
-"""Core numbers: the largest k for which a node is in a part where everybody has at least k neighbours."""
+"""Core numbers: the largest k for which a node is in a part whose nodes all have at least k neighbours."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -149,6 +149,17 @@ def build_lists(from_: Nodes, to: Nodes, count: int, check: Check) -> Lists:
     return Lists(starts.astype(np.int64), to[order], order)
 
 
+def sort_edges(
+    network: Network, weights: NDArray[np.float64] | None, check: Check
+) -> tuple[Network, NDArray[np.float64] | None]:
+    """Return the same edges in the order of their ends and weights, which follows from what they are alone."""
+    keys = network.source.astype(np.int64) * max(network.count, 1) + network.target
+    order = argsort_stable(keys, check) if weights is None else np.lexsort((weights, keys))
+    check()
+    network = Network(network.count, network.source[order], network.target[order])
+    return network, None if weights is None else weights[order]
+
+
 def sum_by_key(keys: Nodes, weights: NDArray[np.float64], check: Check) -> tuple[Nodes, NDArray[np.float64]]:
     """Return the distinct keys in ascending order, and the sum of the weights of each."""
     if not len(keys):

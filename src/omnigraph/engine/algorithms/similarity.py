@@ -1,4 +1,4 @@
-"""Node similarity: how much of their neighbours two nodes have in common (Jaccard), and the most similar of each."""
+"""Node similarity: the share of their neighbours that two nodes have in common (Jaccard), the best of each node."""
 
 from itertools import pairwise
 from typing import Any

@@ -35,12 +35,12 @@ def find_strong_components(network: Network, budget: Budget) -> NDArray[np.int64
         is_kept = taken[source] == taken[target]
         source, target = source[is_kept], target[is_kept]
         owners = np.flatnonzero(is_inside & (taken == colours))
-        found = _reach(build_lists(target, source, network.count, budget.check), owners, network.count, budget)
-        members = np.flatnonzero(found)
+        is_reached = _reach(build_lists(target, source, network.count, budget.check), owners, network.count, budget)
+        members = np.flatnonzero(is_reached)
         smallest = np.full(network.count, network.count, np.int64)
         np.minimum.at(smallest, taken[members], members)
         components[members] = smallest[taken[members]]
-        is_kept = ~(found[source] | found[target])
+        is_kept = ~(is_reached[source] | is_reached[target])
         source, target = source[is_kept], target[is_kept]
     return components
 
@@ -62,10 +62,10 @@ def _spread_colours(lists: Lists, source: Nodes, colours: Nodes, budget: Budget)
 
 def _reach(lists: Lists, frontier: Nodes, count: int, budget: Budget) -> NDArray[np.bool_]:
     """Return which nodes can be reached."""
-    found = np.zeros(count, np.bool_)
+    is_reached = np.zeros(count, np.bool_)
     while len(frontier):
         budget.check()
-        found[frontier] = True
+        is_reached[frontier] = True
         heads = lists.far[lists.expand(frontier)]
-        frontier = find_distinct(heads[~found[heads]], budget.check)
-    return found
+        frontier = find_distinct(heads[~is_reached[heads]], budget.check)
+    return is_reached

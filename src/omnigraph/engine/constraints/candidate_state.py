@@ -70,6 +70,10 @@ class CandidateTable(Protocol):
         """Return those of the ids that stored rows have, including rows that are replaced or deleted."""
         ...
 
+    def find_linkable_ids(self, ids: pa.Array) -> pa.Array:
+        """Return those of the ids that stored rows have which an edge may lead to."""
+        ...
+
 
 class CandidateState(Protocol):
     """The tables of all types after a write, over one view of the graph."""

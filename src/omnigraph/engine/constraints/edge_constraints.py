@@ -74,7 +74,7 @@ def build_node_lookup(state: CandidateState, node_name: str) -> NodeLookup:
     return NodeLookup(
         table_key=nodes.type.table_key,
         iter_outside=lambda columns: (exclude(column.unique(), nodes.rows.column(ID)) for column in columns),
-        find_remaining=lambda ids: exclude(nodes.find_committed_ids(ids), deleted),
+        find_remaining=lambda ids: exclude(nodes.find_linkable_ids(ids), deleted),
     )
 
 

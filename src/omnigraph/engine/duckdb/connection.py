@@ -78,6 +78,13 @@ class Interruption:
     """Why a statement was stopped, if it was not for the budget."""
 
     is_out_of_memory: bool = False
+    error: BaseException | None = None
+    """What the caller's own function raised when it was told the progress."""
+
+    def raise_error(self) -> None:
+        """Raise the error of the caller's function, if there is one."""
+        if self.error is not None:
+            raise self.error
 
 
 @contextmanager
@@ -85,20 +92,25 @@ def interrupt_when_over(
     connection: duckdb.DuckDBPyConnection,
     budget: Budget,
     memory_bytes: int | None,
-    show_progress: Callable[[], None] | None = None,
+    report_progress: Callable[[], None] = lambda: None,
 ) -> Iterator[Interruption]:
     """Stop whatever runs inside the block once the deadline has passed, the caller cancels, or memory runs out.
 
     DuckDB counts what it stores, not what a function allocates for a value: so the process is watched too, and may grow
-    by somewhat more than `memory_bytes`. `show_progress` is called again and again.
+    by somewhat more than `memory_bytes`. `report_progress` is called again and again, in another thread.
     """
     done = threading.Event()
     interruption = Interruption()
 
     def watch() -> None:
         while not done.wait(_POLL_SECONDS):
-            if show_progress is not None:
-                show_progress()
+            if interruption.error is None:
+                try:
+                    report_progress()
+                except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+                    interruption.error = error
+            if interruption.error is not None:
+                connection.interrupt()
             try:
                 budget.check()
             except OmnigraphError:
@@ -116,6 +128,7 @@ def interrupt_when_over(
         finally:
             done.set()
             watcher.join()
+            interruption.raise_error()
 
 
 def await_call(connection: duckdb.DuckDBPyConnection, call: Callable[[], _T]) -> _T:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.duckdb.table_streams import MIN_STREAM_ROWS, ReadFailures, TableStream, group_fragments
+from omnigraph.engine.duckdb.table_streams import MIN_STREAM_ROWS, ReadState, TableStream, group_fragments
 from omnigraph.engine.predicate_eval import evaluate, find_columns
-from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.relational.tree import ROW_POSITION, ScanRows
 from omnigraph.engine.tables.table_reader import TableReader
@@ -32,8 +31,7 @@ class ScanSource:
     scan: ScanRows
     reader: TableReader
     inputs: QueryInputs
-    budget: Budget
-    failures: ReadFailures
+    state: ReadState
 
     @property
     def schema(self) -> pa.Schema:
@@ -51,7 +49,7 @@ class ScanStream(TableStream):
     """The rows of some fragments that pass the filters of a scan."""
 
     def __init__(self, source: ScanSource, fragments: Sequence[int]) -> None:
-        super().__init__(source.reader.table, fragments, source.budget, source.failures)
+        super().__init__(source.reader.table, fragments, source.state)
         self._source = source
         self._schema = source.schema
         self._stored = {name: column for column, name in source.scan.columns}
@@ -72,6 +70,7 @@ class ScanStream(TableStream):
             with_address=with_row,
         )
         for batch in batches:
+            self._state.meter.add(batch.num_rows)
             rows = self._filter(pa.Table.from_batches([batch]))
             columns = [self._read_column(rows, column) for column in wanted]
             yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
@@ -97,4 +96,5 @@ class ScanStream(TableStream):
 
 def split_scan(source: ScanSource, count: int, min_rows: int = MIN_STREAM_ROWS) -> list[ScanStream]:
     """Return a scan as up to `count` streams with similar numbers of rows."""
+    source.state.meter.expect(source.reader.count)
     return [ScanStream(source, numbers) for numbers in group_fragments(source.reader.table, count, min_rows)]

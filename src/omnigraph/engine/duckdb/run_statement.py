@@ -17,10 +17,11 @@ from omnigraph.engine.duckdb.connection import (
 )
 from omnigraph.engine.duckdb.sql_errors import SqlError, SqlFailedError, SqlMemoryError, translate_error
 from omnigraph.engine.duckdb.statement_check import check_statement
-from omnigraph.engine.duckdb.table_streams import MIN_STREAM_ROWS, ReadFailures, TableStream, split_table
+from omnigraph.engine.duckdb.table_streams import MIN_STREAM_ROWS, ReadFailures, ReadState, TableStream, split_table
 from omnigraph.engine.output.sql_columns import convert_table, find_duplicate_name
 from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_progress import ProgressMeter, ReportProgress
 from omnigraph.engine.view import View
 from omnigraph.query.params import ParameterError, ParameterProblem
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -41,7 +42,14 @@ class SqlLimits:
     min_stream_rows: int = MIN_STREAM_ROWS
 
 
-def run_statement(view: View, text: str, params: Mapping[str, object], budget: Budget, limits: SqlLimits) -> pa.Table:
+def run_statement(
+    view: View,
+    text: str,
+    params: Mapping[str, object],
+    budget: Budget,
+    limits: SqlLimits,
+    progress: ReportProgress | None = None,
+) -> pa.Table:
     """Run a statement, and return all of its rows; a column type that no property has is converted.
 
     DuckDB may use half of the memory limit; the other half is for what is read for it, and for the result.
@@ -52,7 +60,7 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
         SqlMemoryError, QueryMemoryError, QueryTimeoutError, QueryCancelledError: The budget ran out.
         SqlFailedError: DuckDB failed, or there is no directory to spill to.
     """
-    failures = ReadFailures()
+    failures, meter = ReadFailures(), ProgressMeter(progress)
     # Opening the connection may fail too, before there is a watch that could tell why it stopped.
     interruption = Interruption()
     limit = None if math.isinf(budget.memory_bytes) else int(budget.memory_bytes)
@@ -62,19 +70,22 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
     try:
         with (
             open_connection(memory_bytes=half, spill_bytes=limits.spill_bytes, threads=threads) as connection,
-            interrupt_when_over(connection, budget, limit) as interruption,
+            interrupt_when_over(connection, budget, limit, meter.report) as interruption,
         ):
             bound_functions(connection)
             usage = check_statement(connection, text, [type_.name for type_ in view.catalog.types])
             values = _check_params(usage.parameters, params)
             for name in sorted(usage.tables):
                 type_ = _find_type(view.catalog, name)
-                streams = split_table(view.get_table(type_), threads, budget, failures, limits.min_stream_rows)
+                streams = split_table(
+                    view.get_table(type_), threads, ReadState(budget, failures, meter), limits.min_stream_rows
+                )
                 _create_view(connection, type_.name, streams)
             return convert_table(_fetch(connection, text, values, budget, half))
     except duckdb.Error as error:
         # First what made DuckDB stop: an error of our own reader, the deadline, or the caller.
         failures.raise_first()
+        interruption.raise_error()
         budget.check()
         if interruption.is_out_of_memory:
             raise SqlMemoryError(limit or 0) from None
@@ -84,6 +95,7 @@ def run_statement(view: View, text: str, params: Mapping[str, object], budget: B
         raise translated from None
     except OSError as error:
         failures.raise_first()
+        interruption.raise_error()
         log.warning("DuckDB could not run a statement: %s", error)
         raise SqlFailedError from None
 

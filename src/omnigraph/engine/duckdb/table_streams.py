@@ -1,12 +1,14 @@
 """Present a pinned table to DuckDB as Arrow streams that it may open any number of times, with only needed columns."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 
 from omnigraph.engine.query_budget import Budget
+from omnigraph.engine.query_progress import ProgressMeter
 from omnigraph.storage.lance_table import LanceTable, is_blob
 
 # DuckDB reads one stream on one core, so larger tables are several; for fewer rows another stream does not pay off.
@@ -29,6 +31,15 @@ class ReadFailures:
         """Raise the first error, if there is one."""
         if self._first is not None:
             raise self._first
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """What all streams of a query share."""
+
+    budget: Budget
+    failures: ReadFailures
+    meter: ProgressMeter
 
 
 class _BatchScanner:
@@ -67,12 +78,11 @@ class TableStream(pa_dataset.Dataset):  # type: ignore[misc] # pyarrow ships no 
     DuckDB recognises the class by its base, and calls `schema` and `scanner` only.
     """
 
-    def __init__(self, table: LanceTable, fragments: Sequence[int], budget: Budget, failures: ReadFailures) -> None:
+    def __init__(self, table: LanceTable, fragments: Sequence[int], state: ReadState) -> None:
         # Not the constructor of the base, which has none to call: its methods are replaced.
         self._table = table
         self._fragments = fragments
-        self._budget = budget
-        self._failures = failures
+        self._state = state
         self._schema = pa.schema([pa.field(f.name, f.type, f.nullable) for f in table.schema if not is_blob(f)])
 
     @property
@@ -96,24 +106,24 @@ class TableStream(pa_dataset.Dataset):  # type: ignore[misc] # pyarrow ships no 
     def _iter_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._read_batches(schema):
-                self._budget.check()
+                self._state.budget.check()
                 yield batch
         except GeneratorExit:
             raise
         except BaseException as error:
-            self._failures.add(error)
+            self._state.failures.add(error)
             raise
 
     def _read_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for batch in self._table.iter_batches(schema.names, batch_rows=_BATCH_ROWS, fragments=self._fragments):
+            self._state.meter.add(batch.num_rows)
             yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
 
 
-def split_table(
-    table: LanceTable, count: int, budget: Budget, failures: ReadFailures, min_rows: int = MIN_STREAM_ROWS
-) -> list[TableStream]:
+def split_table(table: LanceTable, count: int, state: ReadState, min_rows: int = MIN_STREAM_ROWS) -> list[TableStream]:
     """Return a table as up to `count` streams with similar numbers of rows, in the order of its rows."""
-    return [TableStream(table, numbers, budget, failures) for numbers in group_fragments(table, count, min_rows)]
+    state.meter.expect(table.count())
+    return [TableStream(table, numbers, state) for numbers in group_fragments(table, count, min_rows)]
 
 
 def group_fragments(table: LanceTable, count: int, min_rows: int) -> list[list[int]]:

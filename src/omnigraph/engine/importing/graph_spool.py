@@ -116,6 +116,9 @@ class GraphTables:
         # Of each space, the table of each node.
         self._tables: dict[str, dict[str, str]] = {}
         self._label_sets: dict[str, tuple[str, ...]] = {}
+        # Whether all ids begin with the label of their node, as in an export of several types: `Person/ada`.
+        # Within a type they are unique without it.
+        self._is_labelled = False
 
     def add(self, path: Path, items: Iterable[GraphNode | GraphEdge]) -> None:
         """Add the nodes and edges of a file.
@@ -150,11 +153,19 @@ class GraphTables:
         Raises:
             FileDamagedError: An edge has an end that is none of the nodes.
         """
+        self._is_labelled = all(
+            not space and text.startswith(f"{table}/")
+            for space, tables in self._tables.items()
+            for text, table in tables.items()
+        )
         counts: dict[str, int] = {}
         for (_, table), rows in self._nodes.items():
             counts[table] = counts.get(table, 0) + rows.count
         nodes = [
-            replace(_build_table(path, table, rows, self._unit), notes=self._describe_labels(table, counts))
+            replace(
+                _build_table(path, table, rows, self._unit, self._list_prefixes(table)),
+                notes=self._describe_labels(table, counts),
+            )
             for (path, table), rows in self._nodes.items()
         ]
         by_ends: dict[tuple[Path, str, str | None, str | None], _Rows] = {}
@@ -165,6 +176,10 @@ class GraphTables:
                 ]
                 by_ends.setdefault((path, type_, tables[0], tables[1]), _Rows(self._spool)).add(place, ends, values)
         return [*nodes, *self._build_edges(by_ends)]
+
+    def _list_prefixes(self, *tables: str | None) -> tuple[str, ...]:
+        """Return what the ids of nodes of some tables begin with, and what is no part of them."""
+        return tuple(f"{table}/" if self._is_labelled and table is not None else "" for table in tables)
 
     def _find_end(self, path: Path, place: int, end: str | int, space: str) -> str | None:
         """Return the table of an end; None if no file has nodes of its space."""
@@ -193,7 +208,8 @@ class GraphTables:
             found[source, target] = found.get((source, target), 0) + rows.count
         for (path, type_, source, target), rows in by_ends.items():
             ends = "" if source is None or target is None else f" ({source} -> {target})"
-            table = _build_table(path, f"{type_}{ends}", rows, self._unit)
+            prefixes = self._list_prefixes(source, target)
+            table = _build_table(path, f"{type_}{ends}", rows, self._unit, prefixes)
             # Names in capitals become those of types: ACTED_IN is ActedIn.
             title = type_.title() if type_.isupper() else type_
             keys = ((column, end) for column, end in (("from", source), ("to", target)) if end is not None)
@@ -207,7 +223,7 @@ class GraphTables:
             )
 
 
-def _build_table(path: Path, name: str, rows: _Rows, unit: str) -> SourceTable:
+def _build_table(path: Path, name: str, rows: _Rows, unit: str, prefixes: Sequence[str]) -> SourceTable:
     ids = tuple(rows.id_names) if len(rows.id_names) < 2 else ("id",)
     first = ids or ("from", "to")
     # A property that is called like an id or an end steps aside.
@@ -216,7 +232,8 @@ def _build_table(path: Path, name: str, rows: _Rows, unit: str) -> SourceTable:
 
     def read() -> Iterator[Row]:
         for place, ends, values in rows.read():
-            yield place, (*ends, *(values.get(name) for name in names))
+            texts = (end.removeprefix(prefix) if prefix else end for end, prefix in zip(ends, prefixes, strict=True))
+            yield place, (*texts, *(values.get(name) for name in names))
 
     return SourceTable(
         path=path,
@@ -230,11 +247,16 @@ def _build_table(path: Path, name: str, rows: _Rows, unit: str) -> SourceTable:
     )
 
 
-def join_parts(tables: Iterable[SourceTable]) -> list[SourceTable]:
-    """Return tables of graphs with the parts of several files together, for a schema that all of them fit."""
+def join_parts(tables: Iterable[SourceTable], types: Mapping[str, str]) -> list[SourceTable]:
+    """Return tables with the parts of several files together, for a schema that all of them fit.
+
+    Parts are the tables of graphs with the same labels, and files to which `types` gives the same type by their path.
+    """
     groups: dict[object, list[SourceTable]] = {}
     for table in tables:
-        groups.setdefault((table.table, table.primary_key) if table.is_graph else id(table), []).append(table)
+        type_ = types.get(str(table.path))
+        file_key = id(table) if type_ is None else (table.table, type_)
+        groups.setdefault((table.table, table.primary_key) if table.is_graph else file_key, []).append(table)
     return [group[0] if len(group) == 1 else _join(group) for group in groups.values()]
 
 

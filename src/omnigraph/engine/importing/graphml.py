@@ -48,7 +48,7 @@ def read_graphml(path: Path) -> Iterator[GraphNode | GraphEdge]:
     Raises:
         FileDamagedError: It is no GraphML, or declares entities; with the line.
     """
-    reader = _Reader(path)
+    reader = _GraphmlReader(path)
     for chunk in read_file_chunks(path):
         reader.feed(chunk, is_last=False)
         yield from reader.take()
@@ -56,7 +56,7 @@ def read_graphml(path: Path) -> Iterator[GraphNode | GraphEdge]:
     yield from reader.take()
 
 
-class _Reader:
+class _GraphmlReader:
     """The handlers of one file, and what they found."""
 
     def __init__(self, path: Path) -> None:

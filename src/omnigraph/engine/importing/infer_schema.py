@@ -15,6 +15,7 @@ from omnigraph.engine.importing.source_tables import SourceTable, is_null
 from omnigraph.errors import BadArgumentError
 from omnigraph.lang.cursor import capitalize_name, decapitalize_name
 from omnigraph.lang.literals import BASE_TYPES
+from omnigraph.lang.spelling import find_closest
 
 _END_NAMES = (("from", "to"), ("src", "dst"), ("source", "target"))
 _RESERVED = frozenset({"id", "src", "dst", "from", "to"})
@@ -47,6 +48,8 @@ class _Draft:
     type: str
     is_edge: bool | None
     """None until it is decided."""
+    stated_key: tuple[str, ...] = ()
+    """The columns that the call names as the key."""
     columns: list[ColumnEvidence] = field(default_factory=list)
     rows: int = 0
     key: str | None = None
@@ -60,6 +63,11 @@ class _Draft:
     links: list[tuple[str, "_Draft"]] = field(default_factory=list)
     """The columns that become edges from the row."""
 
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns that are said to be the key, by a call or by the database."""
+        return self.stated_key or self.table.primary_key
+
 
 def infer_schema(
     tables: Sequence[SourceTable],
@@ -67,17 +75,22 @@ def infer_schema(
     *,
     nodes: Mapping[str, str],
     edges: Mapping[str, str],
+    keys: Mapping[str, Sequence[str]],
     has_enums: bool = False,
 ) -> InferredSchema:
     """Infer a schema from all rows of some tables; `nodes` and `edges` name types by the path of their file.
 
+    `keys` are the columns of the keys of types whose key is not to be guessed.
+
     Raises:
-        BadArgumentError: A file is said to hold edges, and its ends can't be found.
+        BadArgumentError: A file is said to hold edges, and its ends can't be found; or columns are no key.
     """
     taken: set[str] = set()
-    drafts = [_start_draft(table, forms, nodes, edges, taken) for table in join_parts(tables)]
+    drafts = [_start_draft(table, forms, nodes, edges, taken) for table in join_parts(tables, {**nodes, **edges})]
+    _take_keys(drafts, keys)
     for draft in drafts:
         _read_columns(draft)
+        _refuse_false_key(draft)
     for draft in drafts:
         _find_ends(draft, drafts)
     for draft in drafts:
@@ -96,7 +109,8 @@ def infer_schema(
                 f"// From the column `{column}` of {draft.type}, whose values are keys of {other.type}.\n"
                 f"edge {name}: {draft.type} -> {other.type} {{\n    @key(src, dst)\n}}\n"
             )
-            mappings.append(_map_link(draft, column, name))
+            parts = draft.table.parts or (draft.table,)
+            mappings += [_map_link(draft, column, name, part) for part in parts if column in part.columns]
     findings = dict.fromkeys(note for draft in drafts for note in (*draft.table.notes, *_describe_kinds(draft)))
     return InferredSchema(source="\n".join(texts), mappings=tuple(mappings), findings=tuple(findings))
 
@@ -123,6 +137,35 @@ def _start_draft(
     if table.is_graph:
         is_edge = not table.primary_key
     return _Draft(table=table, forms=forms, type=name, is_edge=is_edge)
+
+
+def _take_keys(drafts: Sequence[_Draft], keys: Mapping[str, Sequence[str]]) -> None:
+    """Set the keys that the call names."""
+    by_type = {draft.type: draft for draft in drafts}
+    for type_, columns in keys.items():
+        draft = by_type.get(type_)
+        if draft is None:
+            near = find_closest(type_, by_type)
+            hint = f"did you mean `{near}`?" if near else f"the types are {', '.join(by_type)}"
+            raise BadArgumentError("key", f"`{type_}`", f"no file has this type; {hint}")
+        unknown = [column for column in columns if column not in draft.table.columns]
+        if unknown or not columns:
+            near = find_closest(unknown[0], draft.table.columns) if unknown else None
+            hint = f"did you mean `{near}`?" if near else f"it has {', '.join(f'`{c}`' for c in draft.table.columns)}"
+            raise BadArgumentError("key", f"`{', '.join(unknown)}`", f"{draft.table.name} has no such column; {hint}")
+        draft.stated_key = tuple(columns)
+
+
+def _refuse_false_key(draft: _Draft) -> None:
+    """Refuse a key that the call names and that the rows do not have.
+
+    Raises:
+        BadArgumentError: Its values repeat, are missing, or are of a type that no key has.
+    """
+    if draft.stated_key and (draft.composite or (draft.key or "",)) != draft.stated_key:
+        columns = ", ".join(f"`{column}`" for column in draft.stated_key)
+        reason = "a key needs texts or whole numbers that every row has and no two rows share"
+        raise BadArgumentError("key", columns, f"in {draft.table.name} it is no key: {reason}")
 
 
 def _strip_endings(name: str) -> str:
@@ -159,7 +202,7 @@ def _read_columns(draft: _Draft) -> None:
     """Read all rows once: the kinds of the columns, and the values of those that could be a key."""
     draft.columns = [ColumnEvidence(name, draft.forms) for name in draft.table.columns]
     candidates = {column: set[str]() for column in _list_key_candidates(draft)}
-    composite = draft.table.primary_key if len(draft.table.primary_key) > 1 else ()
+    composite = draft.primary_key if len(draft.primary_key) > 1 else ()
     places = [draft.table.columns.index(column) for column in composite]
     # As texts they may be equal where the database tells a number from its text.
     combined: set[tuple[str, ...]] = set()
@@ -212,9 +255,11 @@ def is_missing(value: object, forms: ValueForms) -> bool:
 def _list_key_candidates(draft: _Draft) -> Iterator[str]:
     """Yield the columns that may be the key, likeliest first."""
     by_name = {_clean(column).lower(): column for column in reversed(draft.table.columns)}
-    primary = draft.table.primary_key[0] if len(draft.table.primary_key) == 1 else None
+    primary = draft.primary_key[0] if len(draft.primary_key) == 1 else None
     if primary is not None:
         yield primary
+    if draft.stated_key:
+        return
     type_ = draft.type.lower()
     for name in ("id", f"{type_}_id", f"{type_}id", "key", "uuid", "code", "name"):
         if name in by_name and by_name[name] != primary:
@@ -386,18 +431,22 @@ def _map_columns(draft: _Draft, names: Mapping[str, str | None], part: SourceTab
         type=draft.type,
         is_edge=bool(draft.is_edge),
         columns={column: name for column, name in names.items() if name != column and column in part.columns},
-        formats={column.name: column.format for column in draft.columns if column.format and names.get(column.name)},
+        formats={
+            column.name: column.format
+            for column in draft.columns
+            if column.format and names.get(column.name) and column.name in part.columns
+        },
         # A format belongs to its columns: the times of others are in ISO form.
         forms=replace(draft.forms, date_format=None, datetime_format=None),
-        dialect=draft.table.dialect,
+        dialect=part.dialect,
     )
 
 
-def _map_link(draft: _Draft, column: str, name: str) -> SourceMapping:
-    ignored: dict[str, str | None] = dict.fromkeys(draft.table.columns)
+def _map_link(draft: _Draft, column: str, name: str, part: SourceTable) -> SourceMapping:
+    ignored: dict[str, str | None] = dict.fromkeys(part.columns)
     ends: dict[str, str | None] = {draft.key or "": "from", column: "to"}
     return replace(
-        _map_columns(draft, {}, draft.table),
+        _map_columns(draft, {}, part),
         type=name,
         is_edge=True,
         columns={**ignored, **ends},

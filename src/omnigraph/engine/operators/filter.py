@@ -13,7 +13,7 @@ from omnigraph.engine.operators.union_edges import unite_positions
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over, get_column_name
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.scalar_eval import OverflowLog
-from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
+from omnigraph.engine.search.search_values import evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match, find_text_positions
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import mask_missing, to_stored_type
@@ -24,10 +24,12 @@ from omnigraph.query.expr import (
     Distance,
     Entity,
     Expr,
+    FuzzyScore,
     Identity,
     MetaColumn,
     Nearest,
     Op,
+    SearchValue,
     Snippet,
     TextMatch,
     ValueRef,
@@ -111,7 +113,7 @@ def has_search(expr: Expr) -> bool:
     return any(isinstance(part, _SEARCHES) for part in walk(expr))
 
 
-_SEARCHES = (TextMatch, Nearest, Bm25, *LIST_RANKS, Distance, Snippet, Entity)
+_SEARCHES = (TextMatch, Nearest, Bm25, *LIST_RANKS, Distance, Snippet, FuzzyScore, Entity)
 
 
 def evaluate_filters(

@@ -82,7 +82,7 @@ def _load_union_csr(link: Link, directed: list[_DirectedMember], context: Execut
     """Return the adjacency of all edges of a hop; after a commit, that of the version before is patched."""
     hop, tables = _describe_hop(link, context)
     key = ("union adjacency", hop, *(table.columns.state for table in tables))
-    latest = ("latest union adjacency", hop, *(table.table.path for table in tables))
+    latest = ("latest union adjacency", context.view.realm, hop, *(table.table.path for table in tables))
     lru = context.cache.lru
 
     def build() -> UnionCsr:

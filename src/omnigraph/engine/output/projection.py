@@ -18,7 +18,7 @@ from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.search.ranking import score_rows
-from omnigraph.engine.search.search_values import SearchValue, evaluate_search_value
+from omnigraph.engine.search.search_values import evaluate_search_value
 from omnigraph.engine.search.text_match import evaluate_text_match
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.value_store import evaluate_bound, mask_missing, to_stored_type
@@ -40,6 +40,7 @@ from omnigraph.query.expr import (
     Rank,
     Rerank,
     Rrf,
+    SearchValue,
     ShapedType,
     TextMatch,
     ValueRef,

@@ -12,6 +12,7 @@ from omnigraph.engine.output.aggregate import group
 from omnigraph.engine.output.distinct import select_distinct
 from omnigraph.engine.output.projection import (
     Frame,
+    Rows,
     ScoreColumn,
     build_frame,
     build_output_schema,
@@ -158,7 +159,7 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
     variable = find_variable(rank)
     at = frame.get_positions(variable)
     # A node may be in several matches, and is scored once; a row without one has a negative position.
-    distinct = find_distinct(at, frame.context.budget.check)
+    distinct = _find_distinct_rows(frame, frame.types[variable], at)
     candidates = distinct[np.searchsorted(distinct, 0) :]
     ranked = rank_rows(frame.context, rank, frame.types[variable], candidates, top, with_ties=True)
     scores = ScoreColumn(ranked.positions, ranked.values)
@@ -173,6 +174,14 @@ def _rank(frame: Frame, rank: Rank, top: int | None) -> tuple[Frame, SortKey]:
     by_score = to_ordered_ints(pa.array(scores.values, pa.float64()))[indices]
     # `nearest` is a distance, the smallest first; the others are scores.
     return top_frame, SortKey(None, descending=not isinstance(rank, Nearest), ranks=by_score)
+
+
+def _find_distinct_rows(frame: Frame, type_name: str, at: Rows) -> Rows:
+    rows = frame.context.get_reader(type_name)
+    # A scan of every row binds the reader's own array: comparing a million neighbours took 0.3 ms of 2.
+    if len(at) == rows.count and at is rows.get_positions():
+        return at
+    return find_distinct(at, frame.context.budget.check)
 
 
 def _add_fused_scores(frame: Frame, query: ReadQuery, first: int, last: int | None) -> Frame:

@@ -163,7 +163,8 @@ def _format_title(step: Step) -> str:
             return _format_compact_title(step)
         case Merge():
             word = "count rows by the values of" if step.has_multiplicity else "distinct values of"
-            return f"{word} {', '.join(map(format_expr, step.values))}"
+            when = " where hops meet a hub" if step.is_for_hubs else ""
+            return f"{word} {', '.join(map(format_expr, step.values))}{when}"
         case Nothing():
             return "nothing: no row can match"
         case _:

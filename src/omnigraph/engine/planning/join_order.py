@@ -124,6 +124,7 @@ class JoinOrderPlanner:
             bound = self._builder.bound
             # A hop with both ends bound is a condition: it binds no further node.
             closing = next((hop for hop in left if hop.source in bound and hop.target in bound), None)
+            hop: Hop | None = None
             if closing is not None:
                 left.remove(closing)
                 self._add_close(closing)
@@ -141,8 +142,8 @@ class JoinOrderPlanner:
             # A hop that is a condition costs less than a block, so it comes first.
             self._builder.apply_pending(with_blocks=not has_condition)
             self._builder.drop_dead_variables(left)
-            if left:
-                self._builder.merge_rows(left)
+            if left or hop is not None:
+                self._builder.merge_rows(left, last=None if left else hop)
 
     def _estimate_alone(self, variable: str) -> float:
         return self._subtree_planner.estimate(variable, self._subtrees, None)[0]

@@ -28,6 +28,8 @@ from omnigraph.schema.types import EnumOf, Scalar, ValueType
 # left.
 MIN_MERGED_ROWS = 64.0
 MIN_MERGE_FACTOR = 4.0
+# Estimates know no hubs: with half of these edges into one node and half out of it, two hops are 10^8 paths.
+MIN_HUB_EDGES = 20_000.0
 # No more rows are expected than this: estimates of many hops would become infinite, which nothing can print.
 MAX_EXPECTED_ROWS = 1e30
 # From this number on, rows of several columns are deduplicated before they are returned.
@@ -263,8 +265,11 @@ class PlanBuilder:
             self._compact(keep)
             self.bound = dict.fromkeys(keep)
 
-    def merge_rows(self, left: Iterable[Hop] = ()) -> None:
-        """Merge rows that are equal in all values read later, before a hop or join, if that pays off."""
+    def merge_rows(self, left: Iterable[Hop] = (), *, last: Hop | None = None) -> None:
+        """Merge rows that are equal in all values read later, before a hop or join, if that pays off.
+
+        After the `last` hop of a component, they are merged only where it meets a hub.
+        """
         if self.semantics is MatchSemantics.EVERY or SEED in self.needed or self.rows < MIN_MERGED_ROWS:
             return
         if VALUE_TYPE in dict(self.get_types(self.find_live_variables())).values():
@@ -274,21 +279,39 @@ class PlanBuilder:
         reads: dict[str, list[Expr]] = {}
         for value in values:
             reads.setdefault(value.variable, []).append(value)
-        combinations = 1.0
+        combinations, repeated = 1.0, set[str]()
         for variable, type_name in self.get_types(self.bound):
             if type_name == VALUE_TYPE:
                 # How often a value repeats is not known before it is computed.
                 return
-            combinations *= self.context.costs.estimate_combinations(type_name, reads.get(variable, ()))
-        if values and combinations * MIN_MERGE_FACTOR <= self.rows:
+            distinct = self.context.costs.estimate_combinations(type_name, reads.get(variable, ()))
+            combinations *= distinct
+            if distinct * MIN_MERGE_FACTOR <= self.context.costs.count(type_name):
+                repeated.add(variable)
+        hops = list(left)
+        is_few = last is None and combinations * MIN_MERGE_FACTOR <= self.rows
+        if last is not None:
+            # The far ends of this hop are merged by themselves, so they must repeat.
+            may_help = bool(repeated & {last.source, last.target}) and self._may_meet_hub([last])
+        else:
+            # A condition that closes a cycle runs together with the hop before it.
+            is_closed = any(hop.source in self.bound and hop.target in self.bound for hop in hops)
+            may_help = bool(repeated) and not is_closed and self._may_meet_hub(hops)
+        if values and (is_few or may_help):
             step = Merge(
                 number=self.context.next_number(),
                 values=values,
                 types=self.get_types(self.bound),
                 has_multiplicity=self.semantics is MatchSemantics.COUNT,
-                rows=combinations,
+                rows=combinations if is_few else self.rows,
+                is_for_hubs=not is_few,
             )
             self.add(step, reads=(value.variable for value in values))
+
+    def _may_meet_hub(self, hops: list[Hop]) -> bool:
+        """Return whether hops follow stored edges, so many that one node may have most of the paths."""
+        is_plain = not any(hop.is_multi or hop.walk is not None or hop.derived is not None for hop in hops)
+        return is_plain and any(self.context.costs.count(hop.edge.name) >= MIN_HUB_EDGES for hop in hops)
 
     def _find_later_reads(self, left: Iterable[Hop]) -> tuple[Prop | Identity | Entity, ...]:
         """Return what the output and pending predicates read of the bound variables: values, or the row's identity."""

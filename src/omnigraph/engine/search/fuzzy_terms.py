@@ -50,13 +50,28 @@ class Spellings:
         is_near &= np.bitwise_count(mask & ~self._masks) <= edits
         near = np.flatnonzero(is_near & ~is_sure)
         parts = [np.flatnonzero(is_sure)]
+        parts += (chunk[distances <= edits] for chunk, distances in self._iter_distances(letters, near, check))
+        return np.sort(np.concatenate(parts))
+
+    def measure_within(
+        self, word: str, edits: int, check: Check = lambda: None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of the words within `edits` of a word, and their distances."""
+        near = self.find_within(word, edits, check)
+        found = list(self._iter_distances(_encode_letters(word), near, check))
+        if not found:
+            return near, near
+        return np.concatenate([chunk for chunk, _ in found]), np.concatenate([distances for _, distances in found])
+
+    def _iter_distances(
+        self, letters: Letters, near: NDArray[np.int64], check: Check
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield some words in chunks, and their distances from a word."""
         # Words of the same length form a matrix, so that one table computes all their distances.
         for length in np.unique(self._lengths[near]).tolist():
             words_per_chunk = max(1, _MAX_CHUNK_LETTERS // length)
             for chunk in _iter_chunks(near[self._lengths[near] == length], words_per_chunk):
-                distances = _compute_distances(letters, self._gather_letters(chunk, length), check)
-                parts.append(chunk[distances <= edits])
-        return np.sort(np.concatenate(parts))
+                yield chunk, _compute_distances(letters, self._gather_letters(chunk, length), check)
 
     def _gather_letters(self, words: NDArray[np.int64], length: int) -> Letters:
         """Return the letters of words of the same length, one column per word."""

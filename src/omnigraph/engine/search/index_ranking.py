@@ -18,7 +18,9 @@ from omnigraph.engine.search.vector_metric import compute_distances
 from omnigraph.engine.tables.index_advisor import VECTOR_KINDS
 from omnigraph.schema.catalog import Metric, VectorIndex
 from omnigraph.storage.arrow_buffers import is_valid
+from omnigraph.storage.table_cache import PinUnreadableError
 from omnigraph.storage.vector_search import IVF_FLAT, StoredVectorIndex, list_vector_indexes, search_index
+from omnigraph.telemetry import log
 
 Floats = NDArray[np.float64]
 # A search asks for this many times the rows that it needs, and some: how many of them are candidates varies.
@@ -62,8 +64,8 @@ def rank_by_index(
 ) -> ApproximateRank | None:
     """Return at least the `top` nearest candidates that the index finds; None if an exact search is as cheap or needed.
 
-    That is: the vectors are in memory or few, too few rows are candidates, the index is not built yet or its recall was
-    not measured, or fewer rows were found than exist.
+    That is: the vectors are in memory or few, too few rows are candidates, the index is not built yet, damaged, or its
+    recall was not measured, or fewer rows were found than exist.
     """
     rows = search.rows
     if top <= 0 or rows.columns.costs.is_light(search.column) or len(candidates) <= top:
@@ -75,13 +77,19 @@ def rank_by_index(
     chosen = _split_candidates(search, index, candidates)
     if not chosen.share:
         return None
-    depth = int((_SPARE_FACTOR * top + _SPARE_ROWS) / chosen.share) + 1
+    # If all rows are candidates, all that is found is one: then the rows to spare only tell whether others tie.
+    depth = top + _SPARE_ROWS if chosen.mask is None else int((_SPARE_FACTOR * top + _SPARE_ROWS) / chosen.share) + 1
     if _is_lookup_cheaper(curve.choose_cells(depth, declared.recall), chosen.live, len(candidates)):
         return ApproximateRank(*compute_exactly(search, candidates), recall=None)
     for attempt in (depth, _DEEPER * depth):
-        found = _search_once(search, index, curve, chosen, top, attempt, declared.recall)
-        if found is not None:
-            return _add_uncovered(search, chosen, found, top)
+        try:
+            ranked = _search_once(search, index, curve, chosen, top, attempt, declared.recall)
+        except PinUnreadableError as error:
+            # If the table is damaged too, the exact search that follows reports it.
+            log.warning("the index %s of %s is not used: %s", index.name, rows.type.name, error.reason)
+            return None
+        if ranked is not None:
+            return _add_uncovered(search, chosen, ranked, top)
         if attempt > max((measured for measured, _ in curve.depths), default=0):
             break
     return None
@@ -144,7 +152,9 @@ def _search_once(
     count = depth * get_overfetch(index.kind)
     query = search.query.astype(np.float32)
     search.context.budget.check()
-    hits = search_index(search.rows.table, search.column, index, query, count, cells[0])
+    # In the same search: a look-up after it took half as long as the search.
+    with_vectors = chosen.mask is None and not search.rows.is_resident(search.column)
+    hits = search_index(search.rows.table, search.column, index, query, count, cells[0], with_vectors=with_vectors)
     has_all = len(hits.addresses) < count
     positions = search.rows.columns.layout.find_addresses(hits.addresses)
     estimates = hits.distances.astype(np.float64)
@@ -153,16 +163,21 @@ def _search_once(
         positions, estimates = positions[passing], estimates[passing]
     if len(positions) < top and not has_all:
         return None
-    finalists: Positions = positions
+    kept = np.ones(len(positions), np.bool_)
     if index.kind == IVF_FLAT and len(positions) > top:
         # Distances in single precision decide all but the last places.
         error = _DISTANCE_ERROR * max(1.0, float(np.abs(estimates).max(initial=0.0)))
-        is_near = estimates <= estimates[top - 1] + error
-        if is_near.all() and not has_all:
+        kept = estimates <= estimates[top - 1] + error
+        if kept.all() and not has_all:
             # More rows may tie with the last one.
             return None
-        finalists = positions[is_near]
-    finalists, distances = compute_exactly(search, np.unique(finalists))
+    distinct, first = np.unique(positions[kept], return_index=True)
+    if hits.vectors is None:
+        finalists, distances = compute_exactly(search, distinct)
+    else:
+        # Every row is a candidate, so none of the hits was left out before.
+        finalists = distinct.astype(np.int64, copy=False)
+        distances = compute_distances(to_matrix(hits.vectors)[np.flatnonzero(kept)[first]], search.query, search.metric)
     if search.metric is Metric.COSINE and (len(distances) < top or np.partition(distances, top - 1)[top - 1] >= 1.0):
         # Lance leaves out vectors of zeros, which are at distance 1.
         return None

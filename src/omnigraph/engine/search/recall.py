@@ -181,7 +181,10 @@ def load_curve(cache: GraphCache, rows: TableReader, column: str, index: StoredV
 
 
 def measure_and_store(cache: GraphCache, table: LanceTable, column: str, index: StoredVectorIndex) -> None:
-    """Measure the curve of an index that was built just now, and store it for all readers."""
+    """Measure the curve of an index, and store it for all readers, unless that was done before."""
+    stored = cache.read_derived(_build_key(table, column, index))
+    if stored is not None and _decode_curve(stored) is not None:
+        return
     _store_curve(cache, table, column, index, measure_curve(table, column, index, lambda: None))
 
 

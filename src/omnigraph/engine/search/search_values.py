@@ -1,24 +1,36 @@
 """Evaluate scores, distances and passages as values of rows that bind variables."""
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import pyarrow as pa
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.search.column_index import get_language
+from omnigraph.engine.search.fuzzy_score import score_texts
 from omnigraph.engine.search.pair_distance import VectorSide, compute_pair_distances
 from omnigraph.engine.search.ranking import score_rows
 from omnigraph.engine.search.search_arguments import reserve, resolve_text
 from omnigraph.engine.search.snippet import build_snippets
-from omnigraph.engine.search.text_match import BYTES_PER_LETTER, stem_query
+from omnigraph.engine.search.text_match import BYTES_PER_LETTER, resolve_pattern, stem_query
 from omnigraph.engine.value_store import evaluate_bound, to_stored_type
-from omnigraph.query.expr import Bm25, Distance, Expr, Mmr, Nearest, Prop, Rank, Rerank, Rrf, Snippet, ValueRef
+from omnigraph.query.expr import (
+    Bm25,
+    Distance,
+    Expr,
+    FuzzyScore,
+    Mmr,
+    Nearest,
+    Prop,
+    Rerank,
+    Rrf,
+    SearchValue,
+    Snippet,
+    ValueRef,
+)
 from omnigraph.query.expr_tree import find_variable
 from omnigraph.schema.catalog import Metric
-
-SearchValue: TypeAlias = Rank | Distance | Snippet
 
 
 class EvaluateRows(Protocol):
@@ -51,6 +63,12 @@ def evaluate_search_value(
                 language = get_language(context.get_reader(types[variable]), expr.prop.name)
                 stems = stem_query(query, context.budget.check, language)
             return build_snippets(texts, stems, context.budget.check, language)
+        case FuzzyScore():
+            variable = expr.prop.variable
+            rows = context.get_reader(types[variable])
+            texts = context.take_values(types[variable], expr.prop.name, columns[variable])
+            pattern = resolve_pattern(context, expr.match, rows)
+            return score_texts(texts, pattern, context.budget, get_language(rows, expr.prop.name))
         case Nearest() | Bm25() | Rrf() | Mmr() | Rerank():
             variable = find_variable(expr)
             return evaluate_bound(columns[variable], lambda at: score_rows(context, expr, types[variable], at))

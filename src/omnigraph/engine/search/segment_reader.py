@@ -24,6 +24,7 @@ class SegmentReader:
         self._stored = stored
         self._rows = covered.rows
         self.nbytes = stored.nbytes
+        self.stored_bytes = stored.stored_bytes
         header = stored.header
         self.text_count = int(header["text_count"])
         self.word_count = int(header["word_count"])

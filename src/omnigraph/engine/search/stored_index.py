@@ -56,6 +56,11 @@ class StoredTextIndex:
         return self._reader.nbytes + (0 if self._rebuilt is None else self._rebuilt.nbytes)
 
     @property
+    def stored_bytes(self) -> int:
+        """The size of the segment in storage."""
+        return self._reader.stored_bytes
+
+    @property
     def has_text(self) -> NDArray[np.bool_]:
         """See `TextIndex`."""
         return self._load("has_text", self._reader.read_has_text, lambda index: index.has_text, _measure)

@@ -74,7 +74,7 @@ def find_text_positions(
     if within is not None:
         is_match = _match_rows(context, match, type_name, within)
         return within[is_match].astype(np.int64, copy=False)
-    pattern = _resolve_pattern(context, match, table)
+    pattern = resolve_pattern(context, match, table)
     segments = iter_segments(context, context.get_reader(type_name), match.prop.name)
     return find_matching_positions(segments, lambda index: find_rows(index, pattern, context.budget.check))
 
@@ -90,7 +90,12 @@ def evaluate_text_match(context: ExecutionContext, match: TextMatch, type_name: 
     return evaluate_bound(at, evaluate)
 
 
-def _resolve_pattern(context: ExecutionContext, match: TextMatch, rows: TableReader) -> TextPattern:
+def resolve_pattern(context: ExecutionContext, match: TextMatch, rows: TableReader) -> TextPattern:
+    """Return what a text predicate looks for in the texts of a table.
+
+    Raises:
+        ParameterError: There is nothing to look for, or a number is out of range.
+    """
     language = get_language(rows, match.prop.name)
     query = resolve_text(context.inputs, match.query, match.mode.value)
     with reserve(context.budget, len(query) * BYTES_PER_LETTER, f"the words that `{match.mode.value}` looks for"):
@@ -110,7 +115,7 @@ def _match_rows(context: ExecutionContext, match: TextMatch, type_name: str, at:
         is_match = np.zeros(len(at), np.bool_)
         texts = rows.take_values(column, at, context.budget)
         index = build_index(texts, context.budget, get_language(rows, column))
-        is_match[find_rows(index, _resolve_pattern(context, match, rows), context.budget.check)] = True
+        is_match[find_rows(index, resolve_pattern(context, match, rows), context.budget.check)] = True
         return is_match
     is_table_match = np.zeros(rows.size, np.bool_)
     is_table_match[find_text_positions(context, match, type_name)] = True

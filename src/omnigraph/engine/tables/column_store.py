@@ -45,7 +45,7 @@ class ColumnStore:
     def __init__(self, table: LanceTable, cache: ContentCache) -> None:
         self.table = table
         self.cache = cache
-        self.version = ContentKey(table.path, table.version)
+        self.version = ContentKey(table.path, table.cache_version)
         # The cache only accepts values of a version while that version has a holder.
         cache.add_holder(self, [self.version])
         key = (self.version, "layout")

@@ -62,6 +62,11 @@ class PagedObject:
         """Approximate memory of the header and the checksums."""
         return 8_192 + 64 * len(self.header["files"]) + int(self._checksums.nbytes)
 
+    @property
+    def stored_bytes(self) -> int:
+        """The size of the object."""
+        return self._start + self._size + 4 * len(self._checksums)
+
     def locate(self, part: str) -> tuple[int, int]:
         """Return where a part begins, and its length.
 

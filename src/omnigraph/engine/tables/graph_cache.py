@@ -18,6 +18,7 @@ from omnigraph.engine.tables.topology import Topology, TopologyTables, is_earlie
 from omnigraph.engine.tables.topology_codec import decode_topology, encode_topology
 from omnigraph.engine.tables.version_cache import VersionCache
 from omnigraph.engine.view import View
+from omnigraph.lru_cache import LruCache
 from omnigraph.options import Options
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.derived_cache import DerivedCache
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 # Unless set, the cache takes at most a quarter of the memory.
 _MEMORY_DIVISOR = 4
+# Rules of a policy that readers are cached for: each has readers, and the values of its rows, in memory.
+_MAX_REALMS = 64
 _CGROUP_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 # A topology of at least this number of edges is stored beside the tables for the next process. Building one for 2.4
 # million edges took 500 ms, reading it 14 ms (decision 14).
@@ -54,16 +57,48 @@ class GraphCache:
         self._versions = VersionCache()
         self._background_keys: set[Key] = set()
         self._lock = threading.Lock()
+        self.realm = ""
+        self._realms: LruCache[str, GraphCache] = LruCache(_MAX_REALMS)
+
+    def select_realm(self, view: View) -> "GraphCache":
+        """Return the cache for a view: if it leaves out rows, one with readers of its own.
+
+        They share the memory limit, and values whose keys name their rows.
+        """
+        if view.realm == self.realm:
+            return self
+        assert not self.realm  # noqa: S101 - what is read through one cache has one realm
+        with self._lock:
+            realm = self._realms.get(view.realm)
+            if realm is None:
+                realm = copy.copy(self)
+                realm._enter_realm(view.realm)  # noqa: SLF001 - a copy of its own
+                self._realms.put(view.realm, realm)
+            return realm
+
+    def _enter_realm(self, realm: str) -> None:
+        """Have readers of its own; this is a fresh copy. What is stored beside the tables is made of all rows."""
+        self.realm = realm
+        self._derived = None
+        self._versions = VersionCache()
+        self._background_keys = set()
+        self._lock = threading.Lock()
 
     def get_reader(self, view: View, type_: AnyType) -> TableReader:
         """Return the reader of a type's table at the version that the snapshot pins."""
+        if view.realm != self.realm:
+            return self.select_realm(view).get_reader(view, type_)
         pin = view.snapshot.pin(type_.table_key)
         with self._lock:
             cached = self._versions.get(view.snapshot, pin)
+        # Which edges are left out follows their ends too, so a version is not enough to identify the rows.
+        table = view.get_table(type_) if self.realm else None
+        if cached is not None and table is not None and cached.table.cache_version != table.cache_version:
+            cached = None
         if cached is not None and cached.type is type_:
             return cached
         # Another catalog has another type object; the columns of the version are the same.
-        columns = ColumnStore(view.get_table(type_), self.lru) if cached is None else cached.columns
+        columns = ColumnStore(table or view.get_table(type_), self.lru) if cached is None else cached.columns
         reader = TableReader(type_, columns)
         with self._lock:
             self._versions.add(view.snapshot, pin, reader)
@@ -76,9 +111,12 @@ class GraphCache:
         return other
 
     def forget(self, path: str, version: int) -> None:
-        """Drop the reader of a version that no commit will have."""
+        """Drop the readers of a version that no commit will have."""
         with self._lock:
             self._versions.remove(path, version)
+            realms = self._realms.list_values() if not self.realm else []
+        for realm in realms:
+            realm.forget(path, version)
 
     def get_topology(self, view: View, edge: EdgeType, budget: Budget) -> Topology:
         """Return the topology of an edge type, built on first use.
@@ -86,6 +124,8 @@ class GraphCache:
         Raises:
             CorruptError: An edge references a node that does not exist.
         """
+        if view.realm != self.realm:
+            return self.select_realm(view).get_topology(view, edge, budget)
         tables = self._get_tables(view, edge)
         key = _build_topology_key(tables)
         return self.lru.get_or_build(
@@ -94,6 +134,8 @@ class GraphCache:
 
     def has_topology(self, view: View, edge: EdgeType) -> bool:
         """Return whether `get_topology` is cheap: it is in memory, or was stored by another process."""
+        if view.realm != self.realm:
+            return self.select_realm(view).has_topology(view, edge)
         tables = self._get_tables(view, edge)
         if _build_topology_key(tables) in self.lru:
             return True
@@ -121,7 +163,7 @@ class GraphCache:
 
     def _build_topology(self, tables: TopologyTables, key: Key, budget: Budget) -> Topology:
         """Build a topology by updating that of an earlier version if there is one, else from all edges."""
-        latest: Key = ("latest topology", *(rows.table.path for rows in tables.all))
+        latest: Key = ("latest topology", self.realm, *(rows.table.path for rows in tables.all))
         older_key = self.lru.get(latest)
         older = self.lru.get(older_key) if isinstance(older_key, tuple) else None
         if not isinstance(older, Topology):

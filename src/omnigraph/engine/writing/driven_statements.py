@@ -14,6 +14,7 @@ from omnigraph.engine.writing.cascade import BYTES_PER_ID, cascade
 from omnigraph.engine.writing.key_ids import derive_row_ids
 from omnigraph.engine.writing.match_dependencies import build_match_requirements
 from omnigraph.engine.writing.matched_rows import MatchedRows, merge_writes
+from omnigraph.engine.writing.row_visibility import check_rows_seen
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer, fetch_rows
 from omnigraph.errors import QueryError
@@ -119,6 +120,7 @@ class DrivenRun:
         """Return the rows whose ids no row has, committed or pending; the others are counted and left as they are."""
         ids = concat_chunks(rows.column(ID))
         committed = table.find_committed_ids(ids)
+        check_rows_seen(table, committed)
         key = table.type.table_key
         # What is left alone must stay, and what is new must stay absent, until this is published.
         if len(committed):

@@ -77,7 +77,7 @@ def run_statements(
                 _expect_ends(statement, pending, inputs, run)
             case Update():
                 # A query has either deletes or other statements, so a cascade can't touch streamed rows.
-                may_stream = statements_per_type[statement.type.name] == 1 and not is_driven
+                may_stream = statements_per_type[statement.type.name] == 1 and not is_driven and pending.seen is None
                 read += _update(statement, table, inputs, _choose_buffer_limit(pending) if may_stream else None)
             case Delete():
                 read += _delete(statement, table, inputs)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.engine.predicate_eval import find_columns
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
+from omnigraph.engine.row_security.masked_tables import MaskedTables
 from omnigraph.engine.table_filters import build_table_filter
 from omnigraph.engine.tables.key_predicates import find_named_ids
 from omnigraph.engine.view import View
@@ -31,7 +32,7 @@ from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.columnar_sets import is_among
-from omnigraph.storage.key_lookup import RowAddressCache, RowLocations
+from omnigraph.storage.key_lookup import RowAddressCache, RowLocations, find_existing_ids
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.watch import Watch
 
@@ -49,9 +50,13 @@ def build_pending_schema(type_: AnyType) -> pa.Schema:
 class PendingTable:
     """The pending rows of one type, over its committed table. Whole rows, one per id: the last one wins."""
 
-    def __init__(self, type_: AnyType, table: LanceTable, blob_values: BlobValues) -> None:
+    def __init__(
+        self, type_: AnyType, table: LanceTable, blob_values: BlobValues, seen: LanceTable | None = None
+    ) -> None:
         self.type = type_
         self.table = table
+        self.seen = table if seen is None else seen
+        """The committed rows that the writer sees, and that conditions select from."""
         self.blob_values = blob_values
         self.schema = build_pending_schema(type_)
         self.deleted: dict[str, None] = {}
@@ -142,6 +147,11 @@ class PendingTable:
         """Return those of the ids that committed rows have, including rows that are replaced or deleted here."""
         return self.known.find_existing(ids, self.replaced_ids)
 
+    def find_linkable_ids(self, ids: pa.Array) -> pa.Array:
+        """Return those of the ids that committed rows have which an edge may lead to: rows that the writer sees."""
+        existing = self.find_committed_ids(ids)
+        return existing if self.seen is self.table else find_existing_ids(self.seen, existing)
+
     @property
     def located(self) -> RowLocations | None:
         """The addresses of the committed rows that are replaced or deleted; None if not all were looked up."""
@@ -194,16 +204,14 @@ class PendingTable:
         """Return the rows for which the predicate is true, committed and pending; `watch` replaces the table's."""
         names = list(dict.fromkeys([ID, *columns, *find_columns(predicate)]))
         filter_ = build_table_filter(predicate, inputs)
-        table = (
-            self.table if watch is None else LanceTable(self.table.handles, self.table.path, self.table.version, watch)
-        )
+        table = self.seen if watch is None else self.seen.with_watch(watch)
         named_ids = find_named_ids(self.type, split_conjuncts(predicate), inputs)
         if named_ids is not None:
             rows = self._exclude_superseded(table.find_rows(ID, named_ids, names, with_address=True))
             committed = filter_rows(rows, predicate, inputs)
         elif filter_ is None:
             # Nothing can be pushed: every row is read, but first only the columns of the predicate.
-            ids = find_matching_ids(self.table, predicate, inputs)
+            ids = find_matching_ids(self.seen, predicate, inputs)
             committed = self._exclude_superseded(table.find_rows(ID, ids, names, with_address=True))
         else:
             candidates = self._exclude_superseded(table.scan(names, filter_, with_address=True))
@@ -234,8 +242,16 @@ def fetch_rows(table: PendingTable, ids: pa.Array) -> pa.Table:
 class WriteBuffer:
     """The pending rows of all types, over one view of the graph."""
 
-    def __init__(self, view: View, sources: BlobSources = NO_SOURCES, watch: Budget | None = None) -> None:
+    def __init__(
+        self,
+        view: View,
+        sources: BlobSources = NO_SOURCES,
+        watch: Budget | None = None,
+        seen: MaskedTables | None = None,
+    ) -> None:
+        """Create an empty buffer. `view` has all rows; `seen` those that the writer sees, None if it sees all."""
         self.view, self.watch = view, watch
+        self.seen = seen
         self.blob_values = BlobValues(sources)
         self._tables: dict[str, PendingTable] = {}
 
@@ -243,8 +259,13 @@ class WriteBuffer:
         """Return the pending rows of a type, created on first use."""
         key = type_.table_key
         if key not in self._tables:
-            self._tables[key] = PendingTable(type_, self.view.get_table(type_), self.blob_values)
+            seen = None if self.seen is None else self.seen.open_table(key)
+            self._tables[key] = PendingTable(type_, self.view.get_table(type_), self.blob_values, seen)
         return self._tables[key]
+
+    def list_tables(self) -> list[PendingTable]:
+        """Return all tables that were read or written so far."""
+        return list(self._tables.values())
 
     def get_node_type(self, name: str) -> NodeType:
         """Return the node type of this name."""

@@ -10,6 +10,7 @@ from http.client import HTTPResponse
 from typing import IO, Any, BinaryIO, cast
 from urllib.parse import unquote
 
+from omnigraph.engine.query_progress import QueryProgress
 from omnigraph.engine.result import Result
 from omnigraph.errors import BadArgumentError
 from omnigraph.json_struct import decode_struct
@@ -123,11 +124,13 @@ class RemoteReads:
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
         master: str | None = None,
+        progress: Callable[[QueryProgress], None] | None = None,
     ) -> Result:
         """Run a query on one state of the graph; see `Graph.query`. All rows are fetched; never on Spark.
 
-        For more rows than fit into memory, use `query_stream`.
+        For more rows than fit into memory, use `query_stream`. `progress` is accepted but never called.
         """
+        del progress
         if master is not None:
             raise BadArgumentError("master", f"`{master}`", "a server runs queries without Spark; leave it out")
         with self.query_stream(
@@ -188,8 +191,13 @@ class RemoteReads:
         memory_bytes: int | None = None,
         engine: Engine | str = Engine.LOCAL,
         master: str | None = None,
+        progress: Callable[[QueryProgress], None] | None = None,
     ) -> Result:
-        """Run a SQL query on one state of the graph; see `Graph.sql`. All rows are fetched; never on Spark."""
+        """Run a SQL query on one state of the graph; see `Graph.sql`. All rows are fetched; never on Spark.
+
+        `progress` is accepted but never called.
+        """
+        del progress
         if parse_choice("engine", Engine, engine) is Engine.SPARK or master is not None:
             raise BadArgumentError("engine", "`spark`", "a server runs SQL without Spark; leave it out")
         body = {

@@ -20,7 +20,7 @@ from omnigraph.engine.physical_plan import PhysicalPlan
 from omnigraph.engine.predicate_eval import evaluate_over, find_columns
 from omnigraph.engine.relational.tree import ComputedRows
 from omnigraph.engine.search.ranking import rank_rows
-from omnigraph.query.expr import Bm25, Expr, ListRank, Nearest, Prop, Snippet, TextMatch
+from omnigraph.query.expr import Bm25, Expr, FuzzyScore, ListRank, Nearest, Prop, Snippet, TextMatch
 from omnigraph.query.expr_tree import map_children
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.arrow import ID
@@ -30,7 +30,7 @@ from omnigraph.storage.columnar_sets import concat_chunks
 _PREFIX = "@search "
 # The column of a shipped view beside the id.
 VALUE_COLUMN = "value"
-Search: TypeAlias = TextMatch | Nearest | Bm25 | Snippet
+Search: TypeAlias = TextMatch | Nearest | Bm25 | Snippet | FuzzyScore
 _Part = TypeVar("_Part")
 Build: TypeAlias = Callable[[], pa.Table]
 

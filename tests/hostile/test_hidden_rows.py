@@ -1,0 +1,181 @@
+"""Over HTTP and MCP, too, servers of graphs that differ in hidden rows only can't be told apart."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client import Client
+from starlette.testclient import TestClient
+
+from agents import talk, text_of
+from hidden_rows import POLICIES, VARIANTS, HiddenRows, Normalizer, build_graph
+from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
+from omnigraph.config.tokens import format_token_entry
+from omnigraph.runtime import Runtime
+from omnigraph.server.http.app import build_app
+from omnigraph.server.service import Service
+from serving import TOKENS, Served
+from worlds import FAST
+
+ALL = "query people() { match { $p: Person } return { $p.name, $p.level } order { $p.name } }"
+COUNT = "query people() { match { $p: Person } return { count(*) as n } }"
+QUERIES = """
+query friends($n: String) { match { $p: Person { name: $n } $p knows $q } return { $q.name } order { $q.name } }
+query census() { match { $p: Person } return { count(*) as n, max($p.level) as m } }
+"""
+
+
+def serve(home: Path, variant: HiddenRows) -> Served:
+    """A server of a graph with these hidden rows."""
+    graph = build_graph(home / "graph", variant)
+    (home / "policies").mkdir()
+    (home / "policies" / "all.cedar").write_text(POLICIES, encoding="utf-8")
+    (home / "queries").mkdir()
+    (home / "queries" / "all.gq").write_text(QUERIES, encoding="utf-8")
+    tokens = home / "tokens.toml"
+    entry = format_token_entry(TOKENS["reader"], "eve", ("readers",))
+    tokens.write_text(f'{entry}[token.attributes]\nregions = ["eu"]\n', encoding="utf-8")
+    tokens.chmod(0o600)
+    config = ServerConfig(
+        graphs=(HostedGraph(id="people", uri=graph.uri, queries=home / "queries"),),
+        tokens_file=tokens,
+        policies=home / "policies",
+        limits=ServerLimits(threads=2),
+    )
+    service = Service.start(config, Runtime(options=FAST))
+    client = TestClient(build_app(service), base_url="http://localhost:8080", raise_server_exceptions=False)
+    return Served(service=service, client=client, graph=graph, home=home)
+
+
+@dataclass
+class Twin:
+    """A server, and what makes its answers comparable."""
+
+    served: Served
+    normalizer: Normalizer
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Twin]]:
+    home = tmp_path_factory.mktemp("twins")
+    servers = [serve(home / variant.name, variant) for variant in VARIANTS]
+    yield [Twin(server, Normalizer(server.graph)) for server in servers]
+    for server in servers:
+        server.service.close()
+
+
+GETS = [
+    "/snapshot",
+    "/snapshot?snapshot=first",
+    "/schema",
+    "/branches",
+    "/commits",
+    "/commits?filter=type%3DPerson",
+    "/commits/{head}",
+    "/commits/{head}/changes",
+    "/diff?before=first&after=main",
+    "/diff?before=first&after=main&limit=2",
+    "/changes?limit=2",
+    "/changes",
+    "/history?type=Person&id=p1",
+    "/history?type=Person&id=h1",
+    "/history?type=Knows&id=x1",
+    "/queries",
+    "/tags",
+    "/operations",
+    "/recoveries",
+    "/indexes",
+]
+POSTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "query": ("/query", {"query": ALL}),
+    "count": ("/query", {"query": COUNT, "max_staleness": 60}),
+    "past": ("/query", {"query": ALL, "snapshot": "first"}),
+    "wrong": ("/query", {"query": "query q() { match { $p: Persn } return { $p.name } }"}),
+    "explain": ("/explain", {"query": ALL}),
+    "analyze": ("/explain", {"query": ALL, "analyze": True}),
+    "sql": ("/sql", {"sql": "select count(*) n, max(level) m from Person"}),
+    "complete": ("/complete", {"text": "match { $p: Per"}),
+    "export": ("/export", {}),
+    "stored": ("/queries/census", {}),
+    "stored of hidden": ("/queries/friends", {"params": {"n": "h1"}}),
+    "merge": ("/merge", {"source": "review", "into": "main", "dry_run": True}),
+    "preview": ("/mutate", {"query": "query u() { update Person set { level: 3 } where level >= 0 }", "dry_run": True}),
+    "hidden end": ("/mutate", {"query": 'query u() { insert Knows { from: "p0", to: "h1" } }'}),
+    "check": ("/check", {}),
+    "optimize": ("/optimize", {}),
+    "schema": ("/schema/plan", {"schema": "node Person { name: String @key }"}),
+    "load": ("/load?mode=merge", {"type": "Person", "data": {"name": "h1", "level": 1}}),
+}
+TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "query": ("graph_query", {"query": ALL}),
+    "schema": ("graph_schema", {}),
+    "explain": ("graph_explain", {"query": ALL}),
+    "branches": ("graph_branches", {}),
+    "commits": ("graph_commits", {}),
+    "diff": ("graph_diff", {"before": "first", "after": "main"}),
+    "merge": ("graph_merge", {"source": "review", "into": "main", "dry_run": True}),
+    "stored": ("friends", {"n": "p0"}),
+    "census": ("census", {}),
+}
+
+
+def answer(twin: Twin, method: str, path: str, body: object = None) -> str:
+    served = twin.served
+    head = served.graph.commits(limit=1)[0].id
+    response = served.client.request(
+        method, f"/graphs/people{path.format(head=head)}", headers=served.as_role("reader"), json=body
+    )
+    # A cursor has the id of a commit or the version of a table; the pages that it leads to are compared.
+    names = twin.normalizer.normalize(re.sub(r'"next_cursor":"[^"]*"', '"next_cursor":"…"', response.text))
+    return f"{response.status_code} {names}"
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_no_route_tells_graphs_apart_that_differ_in_hidden_rows(path: str, twins: list[Twin]) -> None:
+    answers = [answer(twin, "GET", path) for twin in twins]
+
+    assert answers[1:] == answers[:1] * (len(answers) - 1)
+
+
+@pytest.mark.parametrize("call", POSTS)
+def test_no_call_tells_graphs_apart_that_differ_in_hidden_rows(call: str, twins: list[Twin]) -> None:
+    path, body = POSTS[call]
+
+    answers = [answer(twin, "POST", path, body) for twin in twins]
+
+    assert answers[1:] == answers[:1] * (len(answers) - 1)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_no_tool_of_an_agent_tells_them_apart(tool: str, twins: list[Twin]) -> None:
+    name, arguments = TOOLS[tool]
+
+    async def call(client: Client) -> str:
+        return text_of(await client.call_tool(name, arguments))
+
+    answers = [twin.normalizer.normalize(talk(twin.served, "reader", call)) for twin in twins[:2]]
+
+    assert answers[1] == answers[0]
+
+
+def test_the_answers_have_rows(twins: list[Twin]) -> None:
+    """Equal answers prove nothing if they are errors."""
+    people = json.loads(answer(twins[1], "POST", "/query", {"query": ALL}).partition(" ")[2])
+    stored = json.loads(answer(twins[1], "POST", "/queries/census", {}).partition(" ")[2])
+
+    assert [row["p.name"] for row in people["rows"]] == [f"p{n}" for n in range(7)]
+    assert stored["rows"] == [{"n": 7, "m": 11}]
+    for path in ("/snapshot", "/commits", "/diff?before=first&after=main", "/history?type=Person&id=p1"):
+        assert answer(twins[1], "GET", path).startswith("200 "), path
+
+
+def test_a_refusal_is_named_with_the_status_of_a_denial(twins: list[Twin]) -> None:
+    response = twins[1].served.client.post(
+        "/graphs/people/explain", headers=twins[1].served.as_role("reader"), json={"query": ALL}
+    )
+
+    assert (response.status_code, response.json()["code"]) == (403, "rows_hidden")

@@ -1,0 +1,337 @@
+"""Graphs that differ in hidden rows only answer alike, whatever is asked: an actor can't tell which one it has."""
+
+import io
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from hidden_rows import EVE, VARIANTS, Normalizer, ask, build_graph, load_policies, open_as
+from omnigraph.policy import Actor
+from omnigraph.server.cedar_policies import CedarPolicies
+from worlds import runtime
+
+READS = {
+    "all": "match { $p: Person } return { $p.name, $p.region, $p.level } order { $p.name }",
+    "unordered": "match { $p: Person } return { $p.name }",
+    "key": 'match { $p: Person { name: "h1" } } return { $p.name }',
+    "seen key": 'match { $p: Person { name: "p1" } } return { $p.name, $p.bio }',
+    "filter": 'match { $p: Person $p.region = "us" } return { $p.name }',
+    "null": "match { $p: Person $p.region is null } return { $p.name }",
+    "range": "match { $p: Person $p.level >= 3 } return { $p.name } order { $p.level desc, $p.name }",
+    "count": "match { $p: Person } return { count(*) as n, sum($p.level) as s, max($p.level) as m }",
+    "overflow": "match { $p: Person } return { $p.name, $p.level * 4000000000 * 4000000000 as n }",
+    "filter overflow": "match { $p: Person $p.level * 4000000000 > 5 } return { $p.name }",
+    "division": "match { $p: Person } return { $p.name, 10 / $p.level as n }",
+    "group": "match { $p: Person } return { $p.region, count(*) as n } order { $p.region }",
+    "distinct": "match { $p: Person } return distinct { $p.region }",
+    "hop": "match { $p: Person $p knows $q } return { $p.name, $q.name } order { $p.name, $q.name }",
+    "into": 'match { $p: Person { name: "p0" } $q knows $p } return { $q.name } order { $q.name }',
+    "hops": 'match { $p: Person { name: "p0" } $p knows{1,4} $q } return { $q.name } order { $q.name }',
+    "both": 'match { $p: Person { name: "p0" } $p <knows> $q } return { $q.name } order { $q.name }',
+    "any edge": 'match { $p: Person { name: "p0" } $p *{1,2} $q } return { $q.@id } order { $q.@id }',
+    "edge values": "match { $p: Person $p $k: knows $q } return { $k.@id, $k.since } order { $k.@id }",
+    "two hops": "match { $p: Person $p knows $q $q livesIn $c } return { $p.name, $c.name } order { $p.name }",
+    "degree": "match { $p: Person } return { $p.name, count { $p knows $q } as n } order { $p.name }",
+    "not": "match { $p: Person not { $q: Person $q knows $p } } return { $p.name } order { $p.name }",
+    "path": 'match { $p: Person { name: "p0" } $q: Person { name: "p4" } $w = shortest($p knows{1,9} $q) }'
+    " return { length($w) as n }",
+    "cycle": "match { $a: Person $a knows $b $b knows $c $c knows $a } return { $a.name } order { $a.name }",
+    "interface": "match { $n: Named } return { $n.name } order { $n.name }",
+    "interface count": "match { $n: Named } return { count(*) as n }",
+    "search": 'match { $p: Person search($p.bio, "common") } return { $p.name } order { $p.name }',
+    "bm25": 'match { $p: Person } return { $p.name, bm25($p.bio, "common word1") as s }'
+    ' order { bm25($p.bio, "common word1") desc } limit 3',
+    "fuzzy": 'match { $p: Person fuzzy($p.bio, "hiden", 1) } return { $p.name }',
+    "nearest": "match { $p: Person } return { $p.name } order { nearest($p.vec, [11.0, 1.0]) } limit 3",
+    "top": "match { $p: Person } return { $p.name, $p.level } order { $p.level desc } limit 2",
+    "stage": "match { $p: Person } with { $p, count { $p knows $q } as n } match { $n > 1 } return { $p.name, $n }",
+    "blob": "match { $p: Person } return { $p.photo } order { $p.name } limit 1",
+    "wrong": "match { $p: Persn } return { $p.name }",
+    "wrong property": "match { $p: Person } return { $p.nam }",
+}
+
+
+def query(text: str, **options: Any) -> Callable[[og.Graph], object]:
+    def call(graph: og.Graph) -> object:
+        result = graph.query(f"query q() {{ {text} }}", **options)
+        rows = result.rows()
+        # DuckDB reads with several threads, in any order.
+        is_any_order = "order" not in text and "engine" in options
+        return [list(result.columns), sorted(map(str, rows)) if is_any_order else rows, list(result.notes)]
+
+    return call
+
+
+def export(graph: og.Graph, **options: Any) -> object:
+    out = io.BytesIO()
+    exported = graph.export(out, **options)
+    return [out.getvalue().decode(), exported.rows]
+
+
+def list_changes(graph: og.Graph, **options: Any) -> object:
+    return [changes.to_json() for changes in graph.changes(**options)]
+
+
+def diff(before: str, after: str) -> Callable[[og.Graph], object]:
+    def call(graph: og.Graph) -> object:
+        found = graph.diff(before, after)
+        return [found.to_json(), [line.decode() for line in found.json_lines()]]
+
+    return call
+
+
+def history(type_name: str, row_id: str) -> Callable[[og.Graph], object]:
+    return lambda graph: [version.to_json() for version in graph.history(type_name, row_id).versions]
+
+
+DOORS: dict[str, Callable[[og.Graph], object]] = {
+    **{f"query {name}": query(text) for name, text in READS.items()},
+    **{f"local {name}": query(text, engine="local") for name, text in READS.items()},
+    **{f"past {name}": query(text, snapshot="first") for name, text in list(READS.items())[:8]},
+    **{f"branch {name}": query(text, branch="review") for name, text in list(READS.items())[:4]},
+    "sql rows": lambda g: g.sql("select * exclude (vec) from Person order by id").rows(),
+    "sql counts": lambda g: g.sql("select (select count(*) from Knows) k, (select count(*) from Person) p").rows(),
+    "sql join": lambda g: g.sql("select p.name, k.dst from Person p join Knows k on k.src = p.id order by 1, 2").rows(),
+    "explain": lambda g: g.explain("query q() { match { $p: Person } return { $p.name } }").to_json(),
+    "explain analyze": lambda g: g.explain("query q() { match { $p: Person } return { $p.name } }", analyze=True),
+    "complete": lambda g: g.complete("match { $p: Per").to_json(),
+    "export": export,
+    "export past": lambda g: export(g, snapshot="first"),
+    "export edges": lambda g: export(g, types=["Knows"]),
+    "export graphml": lambda g: export(g, format="graphml", types=["Person", "City", "Knows", "LivesIn"]),
+    "export stream": lambda g: b"".join(g.export_stream().pieces).decode(),
+    "networkx": lambda g: sorted(map(str, g.to_networkx().edges(data=True))),
+    "edge list": lambda g: [g.edge_list("Knows").edges.to_pylist(), g.edge_list("Knows").nodes.to_pylist()],
+    "pagerank": lambda g: g.algorithms.pagerank("Knows").to_arrow().to_pylist(),
+    "components": lambda g: g.algorithms.connected_components(["Knows", "LivesIn"]).to_arrow().to_pylist(),
+    "triangles": lambda g: g.algorithms.triangle_count("Knows").to_arrow().to_pylist(),
+    "paths from hidden": lambda g: g.algorithms.shortest_paths("Knows", "h1").to_arrow().to_pylist(),
+    "blob": lambda g: str(g.blob("Person", "p0", "photo") is None),
+    "blob of hidden": lambda g: g.blob("Person", "h1", "photo"),
+    "commits": lambda g: [commit.to_json() for commit in g.commits()],
+    "commits of a type": lambda g: [commit.to_json() for commit in g.commits(filters={"type": "Person"})],
+    "commit page": lambda g: g.commit_page(limit=2).to_json(),
+    "commit": lambda g: g.commit(g.commits()[0].id).to_json(),
+    "commit changes": lambda g: [g.commit_changes(commit.id).to_json() for commit in g.commits()],
+    "commit counts": lambda g: [g.commit_changes(commit.id).summary() for commit in g.commits()],
+    "changes": list_changes,
+    "changes of a type": lambda g: list_changes(g, types=["Knows"]),
+    "changes of people": lambda g: list_changes(g, types=["Person"], since="first"),
+    "diff": diff("first", "main"),
+    "diff back": diff("main", "first"),
+    "diff branches": diff("review", "main"),
+    "history": history("Person", "p1"),
+    "history of an edge": history("Knows", "k7"),
+    "history of hidden": history("Person", "h1"),
+    "history of a hidden edge": history("Knows", "x1"),
+    "history of nothing": history("Person", "pp"),
+    "snapshot": lambda g: [sorted(g.snapshot().pins), g.snapshot().commit.to_json()],
+    "schema": lambda g: g.schema,
+    "branches": lambda g: [branch.name for branch in g.branches.list()],
+    "tags": lambda g: [tag.name for tag in g.tags.list()],
+    "operations": lambda g: g.operations(),
+    "indexes": lambda g: g.indexes(),
+    "check": lambda g: g.check(),
+    "clone": lambda g: g.clone(f"{g.uri}-copy"),
+    "table": lambda g: g.table("Person"),
+    "spark": lambda g: g.spark,
+    "merge": lambda g: g.merge("review", into="main", dry_run=True),
+    "merge really": lambda g: g.merge("review", into="main"),
+    "revert": lambda g: g.revert(g.commits()[0].id),
+    "cherry-pick": lambda g: g.cherry_pick(g.commits()[0].id, branch="review"),
+    "reset": lambda g: g.reset("review", to="first"),
+    "plan schema": lambda g: g.plan_schema(g.schema),
+    "embed": lambda g: g.embed("Person"),
+    "optimize": lambda g: g.optimize(),
+    "overwrite": lambda g: g.load(io.BytesIO(b'{"type":"Person","data":{"name":"n"}}'), mode="overwrite"),
+}
+WRITES = {
+    "insert": 'insert Person { name: "n1", region: "eu" }',
+    "insert out of sight": 'insert Person { name: "n2", region: "us" }',
+    "insert without values": 'insert Person { name: "n3" }',
+    "update all": "update Person set { level: 9 } where level >= 0",
+    "update hidden": 'update Person set { level: 9 } where name = "h1"',
+    "update by region": 'update Person set { level: 9 } where region = "us"',
+    "move out of sight": 'update Person set { region: "us" } where name = "p0"',
+    "hide": 'update Person set { secret: true } where name = "p0"',
+    "edge": 'insert Knows { from: "p0", to: "p2" }',
+    "edge to hidden": 'insert Knows { from: "p0", to: "h1" }',
+    "edge to nothing": 'insert Knows { from: "p0", to: "nobody" }',
+    "hidden edge": 'insert Knows { from: "p0", to: "p2", since: -4 }',
+    "delete hidden": 'delete Person where name = "h1"',
+    "delete edges": "delete Knows where since >= 0",
+    "match and update": "match { $p: Person } update $p set { level: 5 } returning { $p.name, $p.level }",
+    "match and insert": 'match { $p: Person { region: "us" } } insert City { name: $p.name }',
+    "match and delete": "match { $p: Person $p knows $q } delete $q",
+    "edges by match": "match { $p: Person $q: Person $p.level > 4 } insert Knows { from: $p, to: $q }",
+}
+
+
+def mutate(graph: og.Graph, text: str, **options: Any) -> object:
+    return graph.mutate(f"query q() {{ {text} }}", **options).to_json()
+
+
+# A node that can't be deleted because of hidden edges may be told apart.
+PREVIEWS = {name: text for name, text in WRITES.items() if name != "match and delete"}
+DOORS |= {f"preview {name}": partial(mutate, text=text, dry_run=True) for name, text in PREVIEWS.items()}
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> CedarPolicies:
+    return load_policies(tmp_path_factory.mktemp("policies") / "p")
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory, policies: CedarPolicies) -> list[tuple[og.Graph, Normalizer]]:
+    """The same graph with other hidden rows, as the actor sees it."""
+    home = tmp_path_factory.mktemp("twins")
+    graphs = [build_graph(home / variant.name, variant) for variant in VARIANTS]
+    return [(open_as(graph, policies.of_graph("g")), Normalizer(graph)) for graph in graphs]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_graphs_that_differ_in_hidden_rows_answer_alike(door: str, twins: list[tuple[og.Graph, Normalizer]]) -> None:
+    answers = [normalizer.normalize(ask(graph, DOORS[door])) for graph, normalizer in twins]
+
+    assert answers[1:] == answers[:1] * (len(answers) - 1)
+
+
+REFUSED = {
+    "check",
+    "cherry-pick",
+    "clone",
+    "embed",
+    "explain",
+    "explain analyze",
+    "indexes",
+    "merge",
+    "merge really",
+    "operations",
+    "optimize",
+    "overwrite",
+    "plan schema",
+    "reset",
+    "revert",
+    "spark",
+    "table",
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_ways_that_would_show_or_change_all_rows_are_refused(
+    door: str, twins: list[tuple[og.Graph, Normalizer]]
+) -> None:
+    answer = ask(twins[1][0], DOORS[door])
+
+    assert (isinstance(answer, dict) and answer.get("code") == "rows_hidden") == (door in REFUSED)
+
+
+def test_what_is_asked_finds_something(twins: list[tuple[og.Graph, Normalizer]]) -> None:
+    """Equal answers prove nothing if they are empty."""
+    graph = twins[1][0]
+    assert graph.query(f"query q() {{ {READS['count']} }}").rows() == [{"n": 7, "s": 25, "m": 11}]
+    assert len(graph.query(f"query q() {{ {READS['hop']} }}").rows()) == 7
+    assert len(graph.query(f"query q() {{ {READS['search']} }}").rows()) == 5
+    assert [version.change for version in graph.history("Person", "p1").versions] == ["updated", "inserted"]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_writes_go_alike_and_leave_hidden_rows_as_they_are(
+    write: str, twins: list[tuple[og.Graph, Normalizer]]
+) -> None:
+    answers, seen = [], []
+    branch = f"write-{write.replace(' ', '-')}"
+    for acting, _ in twins[:2]:
+        graph = og.open_graph(acting.uri, runtime=runtime())
+        graph.branches.create(branch)
+        before = hidden_rows(graph, acting, branch)
+        answer = ask(acting, lambda g: mutate(g, WRITES[write], message="write", branch=branch))
+        assert hidden_rows(graph, acting, branch) == before
+        # A node that can't be deleted because of hidden edges may be told apart.
+        if not (isinstance(answer, dict) and answer.get("code") == "edge_hidden"):
+            normalizer = Normalizer(graph)
+            answers.append(normalizer.normalize(answer))
+            seen.append(normalizer.normalize([export(acting, branch=branch), list_changes(acting, branch=branch)]))
+        graph.branches.delete(branch)
+
+    assert answers[1:] == answers[:1] * (len(answers) - 1)
+    assert seen[1:] == seen[:1] * (len(seen) - 1)
+
+
+def hidden_rows(graph: og.Graph, acting: og.Graph, branch: str) -> set[str]:
+    everything, seen = (str(export(each, branch=branch)[0]).splitlines() for each in (graph, acting))  # type: ignore[index]
+    return set(everything) - set(seen)
+
+
+def test_the_actor_sees_what_the_rules_say(twins: list[tuple[og.Graph, Normalizer]]) -> None:
+    rows = [json.loads(line) for line in str(export(twins[1][0])[0]).splitlines()]  # type: ignore[index]
+    people = {row["data"]["name"] for row in rows if row.get("type") == "Person"}
+    edges = {row["id"] for row in rows if row.get("edge") == "Knows"}
+
+    assert people == {f"p{n}" for n in range(7)}
+    assert edges == {*(f"k{n}" for n in range(6)), "k7"}
+
+
+def test_an_actor_who_sees_all_rows_is_not_restricted(tmp_path: Path, policies: CedarPolicies) -> None:
+    graph = build_graph(tmp_path / "g", VARIANTS[1])
+    admin = open_as(graph, policies.of_graph("g"), Actor(name="root", groups=frozenset({"admins"})))
+    everything = open_as(graph, load_policies(tmp_path / "p", "permit(principal, action, resource);").of_graph("g"))
+
+    # Forbidding applies to admins, too.
+    assert len(admin.query("query q() { match { $p: Person } return { $p.name } }").rows()) == 18
+    assert len(everything.query("query q() { match { $p: Person } return { $p.name } }").rows()) == 19
+    assert everything.explain("query q() { match { $p: Person } return { $p.name } }").plan is not None
+
+
+def test_a_type_without_a_property_of_its_rules_is_hidden(tmp_path: Path) -> None:
+    """A renamed property must not bring rows into sight, not even through `has`."""
+    rules = """
+    permit(principal, action == Action::"read", resource);
+    permit(principal, action == Action::"see", resource) when { !(resource has secret) || !resource.secret };
+    """
+    graph = build_graph(tmp_path / "g", VARIANTS[1])
+    acting = open_as(graph, load_policies(tmp_path / "p", rules).of_graph("g"))
+    count = "query q() { match { $p: Person } return { count(*) as n } }"
+    cities = "query q() { match { $c: City } return { count(*) as n } }"
+
+    assert [acting.query(text).rows() for text in (count, cities)] == [[{"n": 18}], [{"n": 0}]]
+
+    graph.apply_schema(graph.schema.replace("secret: Bool?", 'private: Bool? @rename_from("secret")'))
+
+    assert acting.query(count).rows() == [{"n": 0}]
+
+
+def test_a_branch_on_which_an_actor_would_see_more_is_not_made(tmp_path: Path) -> None:
+    rules = """
+    permit(principal, action in [Action::"read", Action::"branch_create"], resource);
+    permit(principal, action == Action::"see", resource) when { resource.type == "City" };
+    permit(principal, action == Action::"see", resource in Branch::"g/mine");
+    """
+    graph = build_graph(tmp_path / "g", VARIANTS[1])
+    acting = open_as(graph, load_policies(tmp_path / "p", rules).of_graph("g"), EVE)
+
+    with pytest.raises(og.OmnigraphError, match="may not see every row of the branch `main`"):
+        acting.branches.create("mine")
+    acting.branches.create("other")
+
+    # Made by somebody else, its newest state is its own, and any other that of the branch that made it.
+    graph.branches.create("mine")
+    count = "query q() { match { $p: Person } return { count(*) as n } }"
+    first = graph.commits()[-2].id
+    assert acting.query(count, branch="mine").rows() == [{"n": 19}]
+    assert acting.query(count, branch="mine", snapshot=first).rows() == [{"n": 0}]
+
+
+def test_hidden_rows_stay_hidden_after_an_optimization(tmp_path: Path, policies: CedarPolicies) -> None:
+    graph = build_graph(tmp_path / "g", VARIANTS[1])
+    acting = open_as(graph, policies.of_graph("g"))
+    before = [ask(acting, query(text)) for text in READS.values()]
+
+    graph.optimize()
+
+    assert [ask(acting, query(text)) for text in READS.values()] == before
