@@ -11,6 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import omnigraph as og
+from mutating import run
+from omnigraph.errors import BadArgumentError
 from spark_worlds import all_types_graph, stored
 from worlds import runtime
 
@@ -148,3 +150,27 @@ def test_columns_that_can_not_be_right_are_told_before_a_task_runs(
         save(rows, graph, "Person")
 
     assert not (tmp_path / "ran").exists()
+
+
+def test_views_of_all_types_stay_and_show_one_snapshot(graph: og.Graph, spark: SparkSession) -> None:
+    handle = graph.spark
+
+    assert sorted(handle.register("og")) == ["og_Knows", "og_Person"]
+    run(graph, 'insert Person { name: "bob" }')
+
+    assert spark.sql("select count(*) n from og_Person p left join og_Knows k on k.src = p.id").first() == (1,)
+    graph.spark.register("og")
+    assert spark.sql("select name from og_person order by name").collect() == [("ada",), ("bob",)]
+    with pytest.raises(BadArgumentError, match="prefix"):
+        handle.register("a.b")
+    for name in ("og_Knows", "og_Person"):
+        spark.catalog.dropTempView(name)
+
+
+def test_a_table_of_spark_sql_is_a_type(graph: og.Graph, spark: SparkSession) -> None:
+    graph.spark.spark  # noqa: B018 - makes the data source known
+    spark.sql(f"create table og_people using omnigraph options (graph '{graph.uri}', type 'Person')")
+    try:
+        assert spark.sql("select name, age from og_people where age > 30").collect() == [("ada", 36)]
+    finally:
+        spark.sql("drop table og_people")

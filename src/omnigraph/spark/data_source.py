@@ -49,8 +49,8 @@ NAME = "omnigraph"
 # The object store's settings as JSON. Spark redacts options whose names contain "secret".
 STORAGE = "storage_secrets"
 _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
-# Options that Spark itself passes on to every source.
-_SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
+# Options that Spark itself passes on to every source; `provider` is that of a table (`create table … using omnigraph`).
+_SPARK_OPTIONS = frozenset({"checkpointlocation", "path", "provider"})
 _CHANGE_OPTIONS = frozenset({"changes", "graph", "branch", "since", "types", STORAGE})
 _READ_OPTIONS = frozenset(
     {"graph", "type", "branch", "snapshot", "at", "changes", "columns", "filter", "partitions", STORAGE}

@@ -1,6 +1,7 @@
 """The Spark interface of a graph: DataFrames and SQL over one snapshot, loads, streams and exports."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -38,6 +39,7 @@ from omnigraph.spark.read.table_scan import find_type, plan_scan
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.spark_session import session as spark_session
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.spark.stream.structured_streaming import GraphStream, RowMapping, StreamCall, start_stream
 
 
@@ -109,6 +111,28 @@ class SparkGraph:
         """
         with surface_errors():
             return run_sql(self.spark, text, self._catalog, self._read_used)
+
+    def register(self, prefix: str) -> list[str]:
+        """Make every type a temporary view of the Spark session, `<prefix>_<type>`, and return their names.
+
+        All views show this snapshot until the session ends, or `register` is called again. They read all columns of a
+        type: Spark does not push a statement down to them, as `sql` does.
+
+        Raises:
+            BadArgumentError: The prefix can't begin the name of a view.
+            SparkUsageError: The names of two types differ only in case, which SQL ignores.
+        """
+        if re.fullmatch(r"[A-Za-z_]\w*", prefix, re.ASCII) is None:
+            raise BadArgumentError("prefix", repr(prefix), "it begins names of SQL: letters, digits and `_`")
+        names: dict[str, str] = {}
+        for type_ in self._catalog.types:
+            other = names.setdefault(type_.name.lower(), type_.name)
+            if other != type_.name:
+                raise SparkUsageError.view_name(other, type_.name)
+        with surface_errors():
+            for type_ in self._catalog.types:
+                self._read_frame(type_).createOrReplaceTempView(f"{prefix}_{type_.name}")
+        return [f"{prefix}_{name}" for name in names.values()]
 
     def changes(self, *, since: str | None = None, types: Sequence[str] | None = None) -> DataFrame:
         """Return the changes of this snapshot's branch after the commit `since`, up to the snapshot.
