@@ -47,7 +47,7 @@ def fed(graph: og.Graph, since: str | None = None, types: Sequence[str] | None =
         if changes.schema is not None:
             rows.append((seq, "", "", "schema", (commit, "schema", None, None, None, None, changes.schema.to_json())))
         for record in changes.records():
-            name, row_id, change = record.get("type") or record["edge"], record["id"], record["change"]
+            name, row_id, change = str(record.get("type") or record["edge"]), str(record["id"]), str(record["change"])
             row = (commit, change, name, row_id, record.get("changed"), record["before"], record["after"])
             rows.append((seq, name, row_id, change, json.loads(json.dumps(row), object_hook=dict)))
     return [tuple(row) for *_, row in sorted(rows, key=lambda row: row[:4])]
