@@ -17,5 +17,5 @@ def pack_partitions(frame: DataFrame, cores: int) -> DataFrame:
     with surface_errors():
         # Of rows from files the size of these, of joins the product of both sides, of unknown sources exabytes.
         estimated = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()  # noqa: SLF001 - no public way
-        count = max(-(-int(estimated.toString()) // TARGET_BYTES), cores)
+        count = max(-(-int(str(estimated)) // TARGET_BYTES), cores)
         return frame.coalesce(min(count, SPLITS_PER_FRAME))
