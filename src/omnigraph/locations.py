@@ -1,4 +1,4 @@
-"""Parse locations: a local path, `file://…` or `s3://bucket/prefix`. Nothing else is one.
+"""Parse locations: a local path, `file://…` or `s3://bucket/prefix` (also `s3a://`). Nothing else is one.
 
 All code that reads or writes a location given by a user parses it here, so that no address is ever taken for a file
 name.
@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import BadArgumentError
 
+# The names by which Hadoop and Spark call addresses on S3.
+_S3_ALIASES = frozenset({"s3a", "s3n"})
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)|(?P<letter>[A-Za-z])://")
 
 
@@ -41,20 +43,24 @@ class Location:
 
 
 def parse_scheme(text: str) -> str | None:
-    """Return the scheme of an address in lower case, or None for a path.
+    """Return the scheme of an address in lower case, or None for a path; `s3a` and `s3n` are `s3`.
 
     Raises:
-        BadArgumentError: It has one slash instead of two, as a `Path` built from an address has.
+        BadArgumentError: It has one slash instead of two, as a `Path` built from an address has, or is `dbfs:`.
     """
     match = _SCHEME.match(text)
     if match is None:
         return None
     if match["letter"]:
         return match["letter"].lower()
+    if match["scheme"].lower() == "dbfs":
+        reason = "files of Databricks are paths here: write /Volumes/…, or /dbfs/… where that is mounted"
+        raise BadArgumentError.bad_place(text, reason)
     if not match["second"]:
         reason = f"write an address as a text with two slashes, `{match['scheme']}://`, or begin a path with `./`"
         raise BadArgumentError.bad_place(text, reason)
-    return match["scheme"].lower()
+    scheme = match["scheme"].lower()
+    return "s3" if scheme in _S3_ALIASES else scheme
 
 
 def locate(text: str) -> Location:

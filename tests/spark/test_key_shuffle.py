@@ -35,6 +35,7 @@ def spec_of(graph: og.Graph) -> LoadSpec:
         inputs=(),
         units=(),
         splits=(),
+        packs=(),
         keeps_left_out=False,
         keeps_rejected=False,
         seed=7,

@@ -262,7 +262,7 @@ def test_what_two_tasks_of_one_split_write_is_loaded_once(
     take_over = SparkInput.take_over
 
     def beside(given: SparkInput, *rest: object) -> object:
-        assert [one.split for one in run_splits(given.spec, 1, [0, 1], StageWork())] == [0, 1]
+        assert [one.split for one in run_splits(given.spec, 1, [[0, 1]], StageWork())] == [0, 1]
         return take_over(given, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SparkInput, "take_over", beside)
@@ -288,7 +288,7 @@ def test_a_task_that_outlives_its_phase_leaves_nothing(graph: og.Graph, tmp_path
     with pytest.raises(FencedError, check=has_code("phase_closed")):
         note.on_complete(["nodes/late.lance"])
     with pytest.raises(FencedError, check=has_code("phase_closed")):
-        list(run_splits(given.spec, phase.number, [0], StageWork()))
+        list(run_splits(given.spec, phase.number, [[0]], StageWork()))
     armed.lease.disarm()
     given.close()
 

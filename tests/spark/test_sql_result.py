@@ -8,11 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.engine.output.sql_columns import convert_table
 from omnigraph.engine.result import Result, Target
+from omnigraph.spark.read.fetched_rows import fetch_table
 from omnigraph.spark.spark_errors import SparkInputError
 from worlds import runtime
 
@@ -133,3 +136,20 @@ def test_the_command_tells_a_mistake_and_nothing_of_java(graph: og.Graph, capfd:
     assert code == 1
     assert printed.err.startswith("error: Syntax error at or near 'selec'")
     assert len(printed.err.splitlines()) == 1
+
+
+def test_many_rows_are_fetched_by_partition_into_a_file(spark: SparkSession) -> None:
+    frame = spark.range(0, 1000, 1, 7).selectExpr("id", "concat('r', id) name", "array(id, 1) both", "null nothing")
+    ordered = frame.orderBy(f.col("id").desc())
+
+    held = fetch_table(spark, ordered, description="test")
+    filed = fetch_table(spark, ordered, description="test", max_bytes=0)
+
+    assert filed.equals(held)
+    assert filed.column("id").to_pylist() == [*range(999, -1, -1)]
+    assert fetch_table(spark, frame.where("id < 0"), description="test").num_rows == 0
+
+
+def test_an_error_of_a_task_is_told_when_rows_are_fetched(spark: SparkSession) -> None:
+    with pytest.raises(og.OmnigraphError, match="no such luck"):
+        fetch_table(spark, spark.sql("select raise_error('no such luck') x"), description="test")

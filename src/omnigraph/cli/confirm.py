@@ -15,7 +15,7 @@ def find_location_kind(target: str) -> str:
     """Return where a graph is stored: `s3`, `server` or `local`."""
     if target.lower().startswith(("http://", "https://")):
         return "server"
-    return "s3" if target.lower().startswith("s3://") else "local"
+    return "s3" if target.lower().startswith(("s3://", "s3a://", "s3n://")) else "local"
 
 
 def confirm_on_remote(target: str, *, action: str, question: str, otherwise: str, is_stdin_taken: bool = False) -> None:

@@ -1,6 +1,7 @@
 """Hints below an error: what a mistaken call probably meant."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path, PurePath
@@ -41,6 +42,7 @@ _OPTION_BY_SUFFIX = {
     ".orc": ("--node", "rows of one type are given as `--node TYPE={word}` or `--edge TYPE={word}`"),
 }
 _COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".zst", ".xz"})
+_S3_ADDRESS = re.compile("s3[an]?://")
 # Entries of a directory that are searched for a graph with a similar name.
 _MAX_DIRECTORY_ENTRIES = 1_000
 _MULTI_GRAPH_COMMANDS = frozenset({"clone", "serve"})
@@ -54,7 +56,7 @@ def find_hint(error: Exception, arguments: Sequence[str]) -> str | None:
             return "in double quotes the shell replaces `$p` as one of its variables: put the text into single quotes"
         case OmnigraphError(code="not_a_graph"):
             return _hint_missing_graph(str(error.facts().get("uri", "")), arguments)
-        case OmnigraphError(code=code) if code in _STORE_CODES and any("s3://" in word for word in arguments):
+        case OmnigraphError(code=code) if code in _STORE_CODES and any(_S3_ADDRESS.search(word) for word in arguments):
             return _S3_HINT
         case OmnigraphError(code="branch_not_found") if (source := _find_branch_source(error)) is not None:
             return f"the branch is from {source}: --branch names another one"

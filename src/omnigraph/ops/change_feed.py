@@ -63,8 +63,11 @@ class ChangeFeed:
     branch is deleted, even if a new branch of the same name exists.
     """
 
-    def __init__(self, session: Session, call: ChangesCall) -> None:
-        """Find the position of the cursor, and check the arguments. The errors are those of `graph.changes`."""
+    def __init__(self, session: Session, call: ChangesCall, type_filter: TypeFilter | None = None) -> None:
+        """Find the position of the cursor, and check the arguments. The errors are those of `graph.changes`.
+
+        A part of a feed gets the `type_filter` of the whole instead of names in its call.
+        """
         session.allow(Action.READ, hides_rows=True)
         self._session = session
         self._call = call
@@ -76,7 +79,7 @@ class ChangeFeed:
         if self._position.commit is not None:
             # The first change set is the difference from this commit, so its tables are still needed.
             check_commit_retained(session.log, head, self._position.commit)
-        self._type_filter = self._resolve_types(head, call.types)
+        self._type_filter = type_filter or self._resolve_types(head, call.types)
         self._emitted = 0
         self._backoff = OutageBackoff(session.runtime.clock, session.runtime.ids)
         self._waiting: deque[Commit] = deque()
@@ -108,6 +111,20 @@ class ChangeFeed:
     def cursor(self) -> str | None:
         """The commit to continue after: the one returned last, or the one that the feed began after."""
         return None if self._position.commit is None else self._position.commit.id
+
+    def list_commits(self, *, until: str | None = None) -> list[Commit]:
+        """Return the commits that are next, up to the newest, or the one with the id `until`, and continue after them.
+
+        There are none if `until` is not among them.
+        """
+        listed: list[Commit] = []
+        while commits := self._read_next_commits():
+            for commit in commits:
+                listed.append(commit)
+                self._position = replace(self._position, commit=commit)
+                if commit.id == until:
+                    return listed
+        return listed if until is None else []
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the feed as blocks of JSON lines; see `ChangeSet.blocks`.

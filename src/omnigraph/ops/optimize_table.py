@@ -269,8 +269,8 @@ class OptimizeAttempt:
         for column in columns:
             for index in list_vector_indexes(table, column):
                 try:
-                    measure_and_store(self._session.reads, table, column, index)
-                # The commit is done: the next reader measures it.
+                    measure_and_store(self._session.reads, table, column, index, self._worker.check_stopped)
+                # The commit is done: the next call or reader measures it.
                 except OmnigraphError as error:
                     log.warning("the recall of %s was not measured: %s", index.name, error)
         self._session.reads.wait_for_workers()

@@ -1,11 +1,12 @@
 """Run graph algorithms on Spark DataFrames, for graphs that don't fit into one process.
 
 The results equal those of the in-memory algorithms: nodes are numbered in the order of their ids here, too. Every
-iteration ends in a local checkpoint on the executors, so that the plan never grows with the number of iterations.
+iteration ends in a checkpoint, so that the plan never grows with the number of iterations. Checkpoints outlive the
+executor that wrote them, so its loss costs some tasks, not the algorithm.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -25,7 +26,10 @@ from omnigraph.ops.algorithms import AlgorithmInput, NodeValues
 from omnigraph.ops.session import Session
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import AnyType
+from omnigraph.spark.query.checkpoints import delete_checkpoints, own_checkpoints
+from omnigraph.spark.read.fetched_rows import fetch_table
 from omnigraph.spark.session.error_translation import surface_errors
+from omnigraph.spark.session.job_monitor import run_job
 from omnigraph.spark.spark_graph import SparkGraph
 
 # `monotonically_increasing_id` puts the row number within a partition into the low 33 bits, the partition above them.
@@ -54,31 +58,45 @@ class SparkAlgorithms:
     def run(self, subject: AlgorithmInput, algorithm: Algorithm) -> NodeValues:
         """Return the value that an algorithm computes for every node, in the order of ids."""
         with surface_errors():
-            return self._run(subject, algorithm)
+            frames = self.frames(subject)
+            # Planned only: it tells the session.
+            spark = frames(subject.node, [ID]).sparkSession
+        description = f"omnigraph algorithm {algorithm.name}"
+        with own_checkpoints(spark) as checkpoints:
+            computed = run_job(spark, lambda: self._run(frames, subject, algorithm), description=description)
+            try:
+                table = fetch_table(spark, computed.frame, description=description)
+            finally:
+                computed.release()
+                delete_checkpoints(spark, checkpoints)
+        ids = table.column(ID).cast(pa.string()).combine_chunks()
+        values = table.column("value").cast(computed.type).combine_chunks()
+        return NodeValues(ids, values, computed.rounds, computed.is_converged)
 
-    def _run(self, subject: AlgorithmInput, algorithm: Algorithm) -> NodeValues:
-        frames = self.frames(subject)
+    def _run(self, frames: "Frames", subject: AlgorithmInput, algorithm: Algorithm) -> "_Computed":
         nodes = _number_nodes(frames(subject.node, [ID]))
         weight = algorithm.weight if isinstance(algorithm, ShortestPaths) else None
         edges = _build_edges(frames(subject.edge, [SRC, DST, *([weight] if weight else [])]), nodes, weight)
         try:
-            return self._compute_values(subject, algorithm, nodes, edges)
-        finally:
+            computed = self._compute_values(subject, algorithm, nodes, edges)
+        except BaseException:
             edges.unpersist()
             nodes.unpersist()
+            raise
+        return replace(computed, persisted=(edges, nodes))
 
     def _compute_values(
         self, subject: AlgorithmInput, algorithm: Algorithm, nodes: DataFrame, edges: DataFrame
-    ) -> NodeValues:
+    ) -> "_Computed":
         match algorithm:
             case Pagerank():
                 ranks, rounds, is_converged = _compute_pagerank(nodes, edges, algorithm)
-                return _collect(nodes, ranks, pa.float64(), rounds, is_converged=is_converged)
+                return _order_values(nodes, ranks, pa.float64(), rounds, is_converged=is_converged)
             case Components():
-                return _collect(nodes, _map_to_ids(nodes, _find_components(edges)), pa.string())
+                return _order_values(nodes, _map_to_ids(nodes, _find_components(edges)), pa.string())
             case LabelPropagation():
                 labels, rounds, is_converged = _propagate_labels(nodes, edges, algorithm.max_rounds)
-                return _collect(nodes, _map_to_ids(nodes, labels), pa.string(), rounds, is_converged=is_converged)
+                return _order_values(nodes, _map_to_ids(nodes, labels), pa.string(), rounds, is_converged=is_converged)
             case ShortestPaths():
                 start = nodes.where(f.col(ID) == algorithm.start).select("node").first()
                 if start is None:
@@ -86,9 +104,9 @@ class SparkAlgorithms:
                     raise QueryError.algorithm_argument("start", repr(algorithm.start), reason)
                 if algorithm.weight is not None:
                     _check_weights(edges, subject.edge.name, algorithm.weight)
-                return _collect(nodes, _compute_distances(edges, start.node, algorithm), algorithm.type)
+                return _order_values(nodes, _compute_distances(edges, start.node, algorithm), algorithm.type)
             case TriangleCount():
-                return _collect(nodes, _count_triangles(edges), pa.int64(), otherwise=0)
+                return _order_values(nodes, _count_triangles(edges), pa.int64(), otherwise=0)
             case _:
                 raise AssertionError(algorithm.name)  # refused before
 
@@ -105,7 +123,7 @@ def _number_nodes(ids: DataFrame) -> DataFrame:
         .orderBy(ID)
         .withColumn("position", f.monotonically_increasing_id())
         .withColumn("part", f.shiftright("position", _LOCAL_BITS))
-        .localCheckpoint()
+        .checkpoint()
     )
     counts = {row.part: row["count"] for row in sorted_ids.groupBy("part").count().collect()}
     starts = []
@@ -136,7 +154,24 @@ def _reverse(edges: DataFrame) -> DataFrame:
     return edges.select(f.col("target").alias("source"), f.col("source").alias("target"), *properties)
 
 
-def _collect(
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """The value of every node in the order of ids, not fetched yet."""
+
+    frame: DataFrame
+    type: pa.DataType
+    rounds: int | None
+    is_converged: bool
+    persisted: tuple[DataFrame, ...] = ()
+
+    def release(self) -> None:
+        """Free what the executors hold."""
+        with surface_errors():
+            for frame in self.persisted:
+                frame.unpersist()
+
+
+def _order_values(
     nodes: DataFrame,
     values: DataFrame,
     type_: pa.DataType,
@@ -144,12 +179,11 @@ def _collect(
     *,
     is_converged: bool = True,
     otherwise: int | None = None,
-) -> NodeValues:
-    """Collect the value of every node, in the order of ids; `otherwise` for a node without one."""
+) -> _Computed:
+    """Order the value of every node by ids; `otherwise` for a node without one."""
     value = f.col("value") if otherwise is None else f.coalesce("value", f.lit(otherwise))
-    table = nodes.join(values, "node", "left").orderBy("node").select(ID, value.alias("value")).toArrow()
-    ids = table.column(ID).cast(pa.string()).combine_chunks()
-    return NodeValues(ids, table.column("value").cast(type_).combine_chunks(), rounds, is_converged)
+    ordered = nodes.join(values, "node", "left").orderBy("node").select(ID, value.alias("value"))
+    return _Computed(ordered, type_, rounds, is_converged)
 
 
 def _map_to_ids(nodes: DataFrame, values: DataFrame) -> DataFrame:
@@ -173,7 +207,7 @@ def _compute_pagerank(nodes: DataFrame, edges: DataFrame, pagerank: Pagerank) ->
         nodes.select("node")
         .join(degrees, "node", "left")
         .select("node", "degree", f.lit(1.0 / max(count, 1)).alias("value"))
-        .localCheckpoint()
+        .checkpoint()
     )
     for number in range(1, pagerank.max_rounds + 1):
         dangling = state.where(f.col("degree").isNull()).agg(f.coalesce(f.sum("value"), f.lit(0.0))).head()
@@ -191,7 +225,7 @@ def _compute_pagerank(nodes: DataFrame, edges: DataFrame, pagerank: Pagerank) ->
                 f.col("value").alias("before"),
                 (f.lit(base) + pagerank.damping * f.coalesce("passed", f.lit(0.0))).alias("value"),
             )
-            .localCheckpoint()
+            .checkpoint()
         )
         delta = renewed.agg(f.sum(f.abs(f.col("value") - f.col("before")))).head()
         state = renewed.drop("before")
@@ -207,10 +241,10 @@ def _find_components(edges: DataFrame) -> DataFrame:
     This is the alternating large-star and small-star algorithm, which converges after few iterations: every node ends
     up adjacent to the smallest node of its component.
     """
-    pairs = _find_pairs(edges).localCheckpoint()
+    pairs = _find_pairs(edges).checkpoint()
     fingerprint = _compute_fingerprint(pairs)
     while True:
-        pairs = _move_small_stars(_move_large_stars(pairs)).localCheckpoint()
+        pairs = _move_small_stars(_move_large_stars(pairs)).checkpoint()
         before = fingerprint
         fingerprint = _compute_fingerprint(pairs)
         if fingerprint == before:
@@ -253,7 +287,7 @@ def _compute_fingerprint(pairs: DataFrame) -> tuple[object, ...]:
 def _propagate_labels(nodes: DataFrame, edges: DataFrame, rounds: int) -> tuple[DataFrame, int, bool]:
     """Return the label of every node, the number of iterations, and whether the labels are stable."""
     both = _add_reversed(edges.select("source", "target")).persist()
-    labels = nodes.select("node", f.col("node").alias("value")).localCheckpoint()
+    labels = nodes.select("node", f.col("node").alias("value")).checkpoint()
     try:
         for number in range(1, rounds + 1):
             offered = both.join(labels, both["target"] == labels["node"]).groupBy("source", "value").count()
@@ -268,7 +302,7 @@ def _propagate_labels(nodes: DataFrame, edges: DataFrame, rounds: int) -> tuple[
                     f.col("value").alias("before"),
                     f.coalesce(-f.col("best.negative"), f.col("value")).alias("value"),
                 )
-                .localCheckpoint()
+                .checkpoint()
             )
             is_same = not renewed.where(f.col("before") != f.col("value")).head(1)
             labels = renewed.drop("before")
@@ -288,7 +322,7 @@ def _compute_distances(edges: DataFrame, start: int, paths: ShortestPaths) -> Da
     first = edges.sparkSession.createDataFrame(
         [(start, 0 if paths.weight is None else 0.0)], f"node long, value {kind}"
     )
-    distances = closer = first.localCheckpoint()
+    distances = closer = first.checkpoint()
     # Only nodes whose distance fell in the last iteration can shorten that of a neighbour.
     while closer.head(1):
         offered = (
@@ -301,7 +335,7 @@ def _compute_distances(edges: DataFrame, start: int, paths: ShortestPaths) -> Da
             f.least("value", "offer").alias("value"),
             (f.col("value").isNull() | (f.col("offer") < f.col("value"))).alias("is_closer"),
         )
-        renewed = joined.localCheckpoint()
+        renewed = joined.checkpoint()
         distances = renewed.select("node", "value")
         closer = renewed.where("is_closer").select("node", "value")
     return distances

@@ -4,6 +4,9 @@ Read options: `graph` (its URI) and `type` are required. Optional are `branch`, 
 instant), `columns` (comma-separated), `filter` (a predicate of the query language) and `partitions` (the minimum number
 of tasks, if the table is large enough). The snapshot is chosen when `load()` is called, and stays the same.
 
+With `changes=true` the rows are those of the change feed: `since` (a commit, after which it begins), `types`
+(comma-separated) and `branch` are optional then, and there are no other options. `readStream` reads nothing else.
+
 Write options: `graph` and `type` are required. Optional are `branch`, `mode` (`append`, `merge` or `overwrite`, instead
 of Spark's own mode), `actor`, `message` and, for a batch write, `idempotency_key`.
 """
@@ -18,6 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
@@ -31,10 +35,12 @@ from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.errors import BadArgumentError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open import open_session
+from omnigraph.spark.change_source import ChangeOptions, ChangeReader, ChangeStreamReader
 from omnigraph.spark.data_source_writer import BatchSink, StreamSink, WriteTarget
+from omnigraph.spark.read import change_rows
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, find_type, plan_scan, plan_scan_tasks, read_task
-from omnigraph.spark.session.error_translation import carry_errors
+from omnigraph.spark.session.error_translation import name_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import Build, check_build, compute_build
 from omnigraph.spark.spark_errors import SparkUsageError
@@ -43,9 +49,12 @@ NAME = "omnigraph"
 # The object store's settings as JSON. Spark redacts options whose names contain "secret".
 STORAGE = "storage_secrets"
 _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
-# Options that Spark itself passes on to every source.
-_SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
-_READ_OPTIONS = frozenset({"graph", "type", "branch", "snapshot", "at", "columns", "filter", "partitions", STORAGE})
+# Options that Spark itself passes on to every source; `provider` is that of a table (`create table … using omnigraph`).
+_SPARK_OPTIONS = frozenset({"checkpointlocation", "path", "provider"})
+_CHANGE_OPTIONS = frozenset({"changes", "graph", "branch", "since", "types", STORAGE})
+_READ_OPTIONS = frozenset(
+    {"graph", "type", "branch", "snapshot", "at", "changes", "columns", "filter", "partitions", STORAGE}
+)
 
 
 def register(spark: SparkSession) -> SparkSession:
@@ -76,13 +85,18 @@ class OmnigraphSource(DataSource):
 
     def schema(self) -> StructType:
         """Resolve the snapshot to read, and return the columns of the type in it."""
-        with carry_errors():
+        with name_errors():
+            if _reads_changes(self.options):
+                _parse_change_options(self.options)
+                return change_rows.SCHEMA
             self._scan = _plan_read(dict(self.options))
             return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the snapshot that `schema` was called for."""
-        with carry_errors():
+        with name_errors():
+            if _reads_changes(self.options):
+                return ChangeReader(_parse_change_options(self.options), self.driver)
             # Spark skips `schema` when the user passes one with `.schema(…)`.
             if self._scan is None:
                 raise SparkUsageError.source_option(
@@ -90,16 +104,23 @@ class OmnigraphSource(DataSource):
                 )
             return ScanReader(self._scan, self.driver, _parse_partitions(dict(self.options)))
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
+        """Return the reader of a stream of changes."""
+        with name_errors():
+            if not _reads_changes(self.options):
+                raise SparkUsageError.source_option("changes", "a stream reads the change feed; set it to `true`")
+            return ChangeStreamReader(_parse_change_options(self.options), self.driver)
+
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a DataFrame."""
-        with carry_errors():
+        with name_errors():
             target = _parse_target(dict(self.options), is_overwrite=overwrite)
             target.check_columns(to_spark_arrow_schema(schema))
             return BatchSink(target, to_spark_arrow_schema(schema), str(ULID()), self.driver)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """Return the writer of a streaming DataFrame."""
-        with carry_errors():
+        with name_errors():
             target = _parse_target(dict(self.options), is_overwrite=overwrite)
             target.check_columns(to_spark_arrow_schema(schema))
             return StreamSink(target, to_spark_arrow_schema(schema), str(ULID()), self.driver)
@@ -126,7 +147,7 @@ class ScanReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return one partition per task."""
-        with carry_errors():
+        with name_errors():
             tasks = plan_scan_tasks(self._scan, self._scan.open_table().list_fragments(), min_tasks=self._partitions)
             return [ScanPartition(task) for task in tasks]
 
@@ -137,7 +158,7 @@ class ScanReader(DataSourceReader):
         return self._read_rows(partition.task)
 
     def _read_rows(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
-        with carry_errors():
+        with name_errors():
             check_build(self._driver)
             yield from read_task(self._scan, task)
 
@@ -159,6 +180,24 @@ def _plan_read(options: Mapping[str, str]) -> TableScan:
     columns = checked.get("columns")
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     return plan_scan(session, snapshot, type_, names, checked.get("filter"))
+
+
+def _reads_changes(options: Mapping[str, str]) -> bool:
+    text = {name.lower(): value for name, value in options.items()}.get("changes", "false").lower()
+    if text not in ("true", "false"):
+        raise SparkUsageError.source_option("changes", f"`{text}` is neither `true` nor `false`")
+    return text == "true"
+
+
+def _parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
+    checked = _check_options(options, _CHANGE_OPTIONS)
+    types = checked.get("types")
+    return ChangeOptions(
+        location=GraphLocation.from_options(_require_option(checked, "graph"), checked.get(STORAGE)),
+        branch=checked.get("branch"),
+        since=checked.get("since"),
+        types=None if types is None else tuple(name.strip() for name in types.split(",")),
+    )
 
 
 def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTarget:

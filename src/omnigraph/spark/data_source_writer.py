@@ -25,7 +25,7 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.spark.read.table_scan import find_type
-from omnigraph.spark.session.error_translation import carry_errors
+from omnigraph.spark.session.error_translation import name_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import Build, check_build
 from omnigraph.storage.layout import RECOVERY, build_job_key
@@ -99,18 +99,18 @@ class BatchSink(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Store the rows of one task in chunks."""
-        with carry_errors():
+        with name_errors():
             check_build(self._driver)
             return _write_chunks(self._target, self._operation_id, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Load the chunks of all tasks, in one commit."""
-        with carry_errors():
+        with name_errors():
             _commit(self._target, self._schema, _select_messages(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - failed tasks sent none
         """Remove all chunks, after a task has failed permanently."""
-        with carry_errors():
+        with name_errors():
             _clear(self._target, self._operation_id)
 
 
@@ -125,13 +125,13 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Store the rows of one task of a batch in chunks."""
-        with carry_errors():
+        with name_errors():
             check_build(self._driver)
             return _write_chunks(self._target, self._operation_id, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Load the chunks of a batch, unless the batch was committed before."""
-        with carry_errors():
+        with name_errors():
             written = _select_messages(messages)
             # Only tasks see the query's id, so a batch without tasks falls back to the key of the options.
             query_id = next((chunks.query_id for chunks in written if chunks.query_id is not None), None)
@@ -140,7 +140,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
         """Remove all chunks of a batch, after a task has failed permanently."""
-        with carry_errors():
+        with name_errors():
             _clear(self._target, self._operation_id)
 
 

@@ -1,6 +1,7 @@
 """The Spark interface of a graph: DataFrames and SQL over one snapshot, loads, streams and exports."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -30,12 +31,15 @@ from omnigraph.spark.load.frame_digest import digest_frames
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.query.run_query import QueryJob, SparkRows, run_query
 from omnigraph.spark.query.write_rows import RowsFormat, WrittenRows, write_rows
-from omnigraph.spark.read.dataframe_reader import read_frame
+from omnigraph.spark.read.change_rows import plan_change_scan
+from omnigraph.spark.read.dataframe_reader import read_change_frame, read_frame
 from omnigraph.spark.read.export import export_on_spark
 from omnigraph.spark.read.sql_views import TypeUsage, run_sql
 from omnigraph.spark.read.table_scan import find_type, plan_scan
 from omnigraph.spark.session.error_translation import surface_errors
+from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.spark_session import session as spark_session
+from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.spark.stream.structured_streaming import GraphStream, RowMapping, StreamCall, start_stream
 
 
@@ -108,6 +112,45 @@ class SparkGraph:
         with surface_errors():
             return run_sql(self.spark, text, self._catalog, self._read_used)
 
+    def register(self, prefix: str) -> list[str]:
+        """Make every type a temporary view of the Spark session, `<prefix>_<type>`, and return their names.
+
+        All views show this snapshot until the session ends, or `register` is called again. They read all columns of a
+        type: Spark does not push a statement down to them, as `sql` does.
+
+        Raises:
+            BadArgumentError: The prefix can't begin the name of a view.
+            SparkUsageError: The names of two types differ only in case, which SQL ignores.
+        """
+        if re.fullmatch(r"[A-Za-z_]\w*", prefix, re.ASCII) is None:
+            raise BadArgumentError("prefix", repr(prefix), "it begins names of SQL: letters, digits and `_`")
+        names: dict[str, str] = {}
+        for type_ in self._catalog.types:
+            other = names.setdefault(type_.name.lower(), type_.name)
+            if other != type_.name:
+                raise SparkUsageError.view_name(other, type_.name)
+        with surface_errors():
+            for type_ in self._catalog.types:
+                self._read_frame(type_).createOrReplaceTempView(f"{prefix}_{type_.name}")
+        return [f"{prefix}_{name}" for name in names.values()]
+
+    def changes(self, *, since: str | None = None, types: Sequence[str] | None = None) -> DataFrame:
+        """Return the changes of this snapshot's branch after the commit `since`, up to the snapshot.
+
+        A row is a node or edge that a commit inserted, updated or deleted, or (`change = 'schema'`) a change of the
+        schema; `before` and `after` are JSON texts. Commits are those of `Graph.changes`. Tasks read the commits, so
+        rows come in any order: sort by `seq`. As a stream, the data source reads the same with `changes=true`.
+
+        Raises:
+            CommitMissingError: `since` is not a commit of the branch.
+            CommitCollectedError, DataDroppedError: The next changes can no longer be read.
+            TypeMissingError: There is no type of that name.
+        """
+        session = self._session.checkout(self._snapshot.branch)
+        location = GraphLocation.from_session(session)
+        scan, commits = plan_change_scan(session, location, since, types, self.commit_id)
+        return read_change_frame(self.spark, scan, commits)
+
     def query(
         self, source: str | Source, *, name: str | None = None, params: Mapping[str, object] | None = None
     ) -> DataFrame:
@@ -159,7 +202,7 @@ class SparkGraph:
             SourceError, MissingError, ParameterError: The query or its parameters are wrong.
             QueryError: It is a mutation, or a calculation exceeds its type.
             SparkUsageError: Spark does not run a form of the query, which is named; nothing was read.
-            ExportTargetError: The target exists, or executors don't see it.
+            ExportTargetError: The target exists, or executors don't see it, or a name has a dot that Lance refuses.
         """
         chosen = parse_choice("format", RowsFormat, format)
         place = os.fspath(target) if chosen is RowsFormat.TABLE else _resolve_path(target)

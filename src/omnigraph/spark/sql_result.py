@@ -7,8 +7,8 @@ from omnigraph.engine.result import Result, Target
 from omnigraph.ops.query import QueryCall, build_target, resolve_snapshot
 from omnigraph.ops.session import Session
 from omnigraph.spark.query.query_result import fetch_result
+from omnigraph.spark.read.fetched_rows import fetch_table
 from omnigraph.spark.session.error_translation import surface_errors
-from omnigraph.spark.session.job_monitor import run_job
 from omnigraph.spark.session.spark_session import session as spark_session
 from omnigraph.spark.spark_errors import SparkInputError
 from omnigraph.spark.spark_graph import SparkGraph
@@ -25,7 +25,7 @@ def execute(
     at: datetime | None,
     master: str | None,
 ) -> Result:
-    """Run a SQL statement over one snapshot, and return its whole result.
+    """Run a SQL statement over one snapshot, and return its result; many rows are in a file, not in memory.
 
     Raises:
         SparkInputError: Spark rejects the statement, or its result can't be shown.
@@ -37,7 +37,7 @@ def execute(
     with surface_errors():
         frame = SparkGraph(session, state, spark).sql(statement)
         _check_names(frame.columns)
-    table = run_job(spark, frame.toArrow, description="omnigraph spark sql")
+    table = fetch_table(spark, frame, description="omnigraph spark sql")
     target = Target(branch=branch) if snapshot is None and at is None else Target(branch, state.commit.id)
     return Result.of_table(convert_table(table), commit_id=state.commit.id, target=target, query_name=NAME)
 

@@ -67,9 +67,9 @@ def parse_blob_location(uri: str) -> BlobSourceLocation:
             bucket = None
         case "file":
             raise BlobSourceError(uri, "a file's URI has three slashes: file:///directory/name")
-        case "s3" if parts.netloc:
+        case "s3" | "s3a" | "s3n" if parts.netloc:
             bucket = parts.netloc
-        case "s3":
+        case "s3" | "s3a" | "s3n":
             raise BlobSourceError(uri, "write s3://bucket/key")
         case _:
             raise BlobSourceError(uri, 'only file:// and s3:// are read; give the bytes as "base64:…"')

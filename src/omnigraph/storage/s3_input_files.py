@@ -18,7 +18,7 @@ from omnigraph.errors import FileMissingError, FileUnreadableError
 from omnigraph.storage.object_store import ObjectChangedError, ObjectKeyError, ObjectMissingError
 from omnigraph.storage.s3_object_store import PART_BYTES, ListedObject, S3ObjectStore
 
-_ADDRESS = re.compile(r"(?i:s3)://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
+_ADDRESS = re.compile(r"(?i:s3[an]?)://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
 _GLOB_CHARACTERS = frozenset("*?[")
 _INVALID_NAMES = frozenset(("", ".", ".."))
 _MAX_OPEN_BUCKETS = 8

@@ -23,7 +23,8 @@ _WIDER_TYPES = {
 
 def convert_table(table: pa.Table) -> pa.Table:
     """Return the same rows with column types that a property may have; other values become text."""
-    columns = [_convert_column(column.combine_chunks()) for column in table.columns]
+    # Chunk by chunk: the rows may be in a file, and most columns stay as they are.
+    columns = [_convert_column(column) for column in table.columns]
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
@@ -35,7 +36,7 @@ def find_duplicate_name(names: Sequence[str]) -> str | None:
     return next((name for name in names if names.count(name) > 1), None)
 
 
-def _convert_column(column: pa.Array) -> pa.Array:
+def _convert_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     type_ = column.type
     if type_ in _WIDER_TYPES:
         return column.cast(_WIDER_TYPES[type_])
@@ -54,7 +55,7 @@ def _convert_column(column: pa.Array) -> pa.Array:
     return column
 
 
-def _convert_decimal(column: pa.Array) -> pa.Array:
+def _convert_decimal(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert a decimal to an integer if all values fit, as those of a U64 do; else to text, which is exact."""
     # U64 properties are `decimal(20,0)` in Spark. Unsigned is tried last, so it is used only for values beyond I64.
     for type_ in (pa.int64(), pa.uint64()) if column.type.scale <= 0 else ():
@@ -65,5 +66,8 @@ def _convert_decimal(column: pa.Array) -> pa.Array:
     return column.cast(pa.utf8())
 
 
-def _format_texts(column: pa.Array, format_value: Callable[..., str]) -> pa.Array:
-    return pa.array([None if value is None else format_value(value) for value in column.to_pylist()], pa.utf8())
+def _format_texts(column: pa.ChunkedArray, format_value: Callable[..., str]) -> pa.ChunkedArray:
+    def format_chunk(chunk: pa.Array) -> pa.Array:
+        return pa.array([None if value is None else format_value(value) for value in chunk.to_pylist()], pa.utf8())
+
+    return pa.chunked_array(map(format_chunk, column.chunks), pa.utf8())

@@ -6,9 +6,11 @@ start of a split; the number of lines before it is known when all splits have be
 
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.orc as pa_orc
@@ -39,8 +41,16 @@ from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
 TARGET_BYTES = 64 * 1024 * 1024
+# On many cores, small inputs are packed to no less than this share of the target: the start of a task and its fragment
+# cost about as much as reading a few megabytes.
+_MIN_PACK_SHARE = 8
+# The metadata of smaller columnar files is not read to plan their splits: even if rows take this many times as many
+# bytes as their files, such a file is one split.
+_MAX_EXPANSION = 8
 # The end of a split that is all of its input.
 WHOLE = -1
+Range: TypeAlias = tuple[int, int, int]
+"""The start and the end of a split, and its approximate number of bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +110,16 @@ def check_reachable(inputs: Sequence[InputSource], master: str) -> None:
             raise SparkUsageError.stream_elsewhere(source.name, master)
 
 
-def plan_splits(inputs: Sequence[InputSource], *, target_bytes: int = TARGET_BYTES) -> list[Split]:
+def plan_splits(
+    inputs: Sequence[InputSource],
+    *,
+    target_bytes: int = TARGET_BYTES,
+    planned: Mapping[int, Sequence[Range]] | None = None,
+) -> list[Split]:
     """Plan splits of about `target_bytes`. Every input has at least one, so that its columns are checked.
 
     Compressed text can't be cut, nor can a CSV whose lines end in carriage returns alone; such an input is one split.
+    The ranges of some inputs, by number, may have been `planned` in tasks.
 
     Raises:
         FileMissingError, FileDeniedError, FileUnreadableError: A file can't be read.
@@ -111,9 +127,22 @@ def plan_splits(inputs: Sequence[InputSource], *, target_bytes: int = TARGET_BYT
     """
     splits: list[Split] = []
     for number, source in enumerate(inputs):
-        for start, end, size in _plan_ranges(source, max(target_bytes, 1)):
+        ranges = (planned or {}).get(number)
+        for start, end, size in plan_ranges(source, target_bytes) if ranges is None else ranges:
             splits.append(Split(number=len(splits), input=number, start=start, end=end, size=size))
     return splits
+
+
+def pack_splits(splits: Sequence[Split], *, target_bytes: int, cores: int) -> list[range]:
+    """Group consecutive splits to packs of up to `target_bytes`, each read by one task, which stages its rows together.
+
+    Packs are smaller if there would be fewer than cores. A split that is larger than the target is a pack of its own.
+    """
+    smallest = max(target_bytes // _MIN_PACK_SHARE, 1)
+    target = min(max(sum(split.size for split in splits) // max(cores, 1), smallest), max(target_bytes, 1))
+    if not splits:
+        return []
+    return [range(start, end) for start, end, _ in _group_neighbours([split.size for split in splits], target)]
 
 
 def count_lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dict[int, int]:
@@ -126,7 +155,19 @@ def count_lines_before(splits: Sequence[Split], lines: Mapping[int, int]) -> dic
     return before
 
 
-def _plan_ranges(source: InputSource, target: int) -> Iterator[tuple[int, int, int]]:
+def has_to_be_read(source: InputSource, target_bytes: int) -> bool:
+    """Return whether planning reads the file: all of a large CSV, or the metadata of Parquet and ORC."""
+    file, size = source.source, source.size or 0
+    if not isinstance(file, TypedFile) or find_ending(file.path) in LINE_ENDINGS:
+        return False
+    if find_ending(file.path) == ".csv":
+        return size > target_bytes and not _is_compressed(file.path)
+    return size * _MAX_EXPANSION > target_bytes
+
+
+def plan_ranges(source: InputSource, target_bytes: int) -> Iterator[Range]:
+    """Yield the ranges of an input, of about `target_bytes`. Raises what `plan_splits` raises."""
+    target = max(target_bytes, 1)
     match source.source:
         case GraphLines(data=(Path() | RemoteFile()) as path):
             yield from _split_bytes(path, source.size or 0, target)
@@ -135,8 +176,10 @@ def _plan_ranges(source: InputSource, target: int) -> Iterator[tuple[int, int, i
         case TypedFile(path=path) if find_ending(path) == ".csv":
             size = source.size or 0
             # A line break may be inside of quotes, so finding the cuts takes a pass over the file.
-            cuts = [] if size <= target or _is_compressed(path) else find_csv_cuts(path, target)
+            cuts = find_csv_cuts(path, target) if has_to_be_read(source, target) else []
             yield from _iter_ranges([0, *cuts, size]) if cuts else [(0, WHOLE, size)]
+        case TypedFile() if not has_to_be_read(source, target):
+            yield 0, WHOLE, source.size or 0
         case TypedFile(path=path) if find_ending(path) == ".parquet":
             yield from _group_neighbours(_read_group_sizes(path), target)
         case TypedFile(path=path):
@@ -248,6 +291,20 @@ def read_split(
     return SplitRows(source, split, ids, reject, describe)
 
 
+@contextmanager
+def name_input(name: str) -> Iterator[None]:
+    """Let errors name the input as the user wrote it, not the absolute path or the spooled file that tasks read."""
+    try:
+        yield
+    except FileMissingError as error:
+        # A file that is missing on S3 is missing for all machines.
+        if TaskContext.get() is None or parse_scheme(error.path) is not None:
+            raise FileMissingError(name) from error
+        raise MissingError.input_not_on_executor(name, error.path, socket.gethostname()) from error
+    except (FileDeniedError, FileUnreadableError, FileDamagedError) as error:
+        raise type(error)(name, *error.args[1:]) from error
+
+
 class SplitRows:
     """The rows of one split, a window at a time; can be iterated once.
 
@@ -266,16 +323,8 @@ class SplitRows:
         self._is_line_open = False
 
     def __iter__(self) -> Iterator[TypedRows]:
-        # Errors name the input as the user wrote it, not the absolute path or the spooled file that tasks read.
-        try:
+        with name_input(self._source.name):
             yield from self._read()
-        except FileMissingError as error:
-            # A file that is missing on S3 is missing for all machines.
-            if TaskContext.get() is None or parse_scheme(error.path) is not None:
-                raise FileMissingError(self._source.name) from error
-            raise MissingError.input_not_on_executor(self._source.name, error.path, socket.gethostname()) from error
-        except (FileDeniedError, FileUnreadableError, FileDamagedError) as error:
-            raise type(error)(self._source.name, *error.args[1:]) from error
 
     def _read(self) -> Iterator[TypedRows]:
         part = self._split.part

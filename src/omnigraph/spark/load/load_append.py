@@ -83,7 +83,7 @@ class SparkRecords:
 
     def read(self) -> None:
         """Read all input, and stage its rows."""
-        self.armed, self._phases = self._input.begin(keeps_staged=True)
+        self.armed, self._phases = self._input.begin(keeps_staged=True, spark=self._jobs.spark)
         with self._open.open_phase() as phase:
             results = self._jobs.run_splits(self._input.spec, phase.number, StageWork(), doing="read", is_first=True)
             self.unreadable = self._input.take_over(results, self.rejects)
@@ -162,10 +162,12 @@ class SparkRecords:
     def _restage(self, left_out: Mapping[tuple[int, str], LeftOutRows]) -> None:
         """Stage the splits and types again whose left-out rows differ from those left out so far."""
         current = self.staged.left_out
+        # The rows of a type in a pack share fragments, so they are staged together.
         changed = {
-            key: left_out.get(key, LeftOutRows())
+            (split, name): left_out.get((split, name), LeftOutRows())
             for key in {*current, *left_out}
             if current.get(key) != left_out.get(key)
+            for split, name in self._list_staged_with(*key)
         }
         if not changed:
             return
@@ -184,6 +186,11 @@ class SparkRecords:
         for name, fragments in replaced.items():
             for file in self._list_fragment_files(name, fragments):
                 self._session.store.objects.delete(file)
+
+    def _list_staged_with(self, split: int, name: str) -> list[tuple[int, str]]:
+        """Return the splits that have rows of the type and are in the same pack, with the type."""
+        pack = self._input.find_pack(split)
+        return [(other, name) for other in pack if name in self.staged.results[other].types]
 
     def _list_staged_files(self, results: Sequence[SplitResult]) -> list[str]:
         files: list[str] = []

@@ -10,6 +10,7 @@ from omnigraph.errors import BadArgumentError
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_engine import LoadRecords, Reader
 from omnigraph.ops.session import Session
+from omnigraph.spark.load.frame_packing import pack_partitions
 from omnigraph.spark.load.input_splits import TARGET_BYTES, check_reachable
 from omnigraph.spark.load.load_append import SparkRecords
 from omnigraph.spark.load.load_input import SparkInput
@@ -68,7 +69,7 @@ def build_reader(
         jobs = LoadJobs(
             active,
             source.call,
-            source.frames,
+            [(frame, pack_partitions(rows, active.sparkContext.defaultParallelism)) for frame, rows in source.frames],
             options.max_local_keys,
             options.max_local_reread_bytes,
             options.max_local_merge_rows,

@@ -1,9 +1,10 @@
 """The input of a load on Spark: its splits and DataFrame partitions, the spec for tasks, and the results of tasks."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm
@@ -27,15 +28,25 @@ from omnigraph.spark.load.input_splits import (
     Split,
     count_lines_before,
     make_path_absolute,
+    pack_splits,
     plan_splits,
     spool_inputs,
 )
-from omnigraph.spark.load.load_spec import JOB_BITS, MAX_FRAMES, SPLITS_PER_SOURCE, FrameSource, LoadSpec, check_parts
+from omnigraph.spark.load.load_spec import (
+    FIRST_FRAME_SPLIT,
+    JOB_BITS,
+    MAX_FRAMES,
+    SPLITS_PER_FRAME,
+    FrameSource,
+    LoadSpec,
+    check_parts,
+)
 from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.load.recheck import FetchedRows
 from omnigraph.spark.load.reject_log import SplitRejects, take_rejects
 from omnigraph.spark.load.row_chunks import read_chunk
 from omnigraph.spark.load.split_check import SplitVerdict
+from omnigraph.spark.load.split_planning import plan_in_tasks
 from omnigraph.spark.load.task_phases import Phases
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.session.error_translation import surface_errors
@@ -110,29 +121,41 @@ class SparkInput:
         """Return the name of a split's input, for messages."""
         return self._names[self.files[split]]
 
+    def find_pack(self, split: int) -> range:
+        """Return the splits that are staged together with a split; a partition of a DataFrame is staged alone."""
+        if split >= FIRST_FRAME_SPLIT:
+            return range(split, split + 1)
+        packs = self.spec.packs
+        return packs[bisect_right(packs, split, key=lambda pack: pack.start) - 1]
+
     def find_origin(self, split: int) -> tuple[int, int]:
         """Return the number of a split's input, and the number of its lines before the split."""
         return self.files[split], self._before[split]
 
-    def begin(self, *, keeps_staged: bool) -> tuple[ArmedWrite, Phases]:
-        """Plan the splits, and announce the load before any file is written."""
+    def begin(self, *, keeps_staged: bool, spark: SparkSession | None = None) -> tuple[ArmedWrite, Phases]:
+        """Plan the splits, for the cores of Spark, and announce the load before any file is written."""
         session, call = self._session, self.call
         inputs = spool_inputs(self.sources, self._scratch.directory)
         # Planned with paths as they were given, because errors of planning quote them.
-        splits = plan_splits(inputs, target_bytes=self._split_bytes)
+        planned = None if spark is None else plan_in_tasks(spark, inputs, target_bytes=self._split_bytes)
+        splits = plan_splits(inputs, target_bytes=self._split_bytes, planned=planned)
         inputs = [make_path_absolute(source) for source in inputs]
-        check_parts("the files", len(splits))
+        cores = 1 if spark is None else spark.sparkContext.defaultParallelism
+        packs = pack_splits(splits, target_bytes=self._split_bytes, cores=cores)
+        check_parts("the files", len(splits), FIRST_FRAME_SPLIT)
         check_parts("the DataFrames", len(self.frames), MAX_FRAMES)
         armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=keeps_staged)
         try:
             phases = Phases(session.store, armed)
-            self._spec = self._build_spec(phases.operation_id, inputs, splits)
+            self._spec = self._build_spec(phases.operation_id, inputs, splits, packs)
         except BaseException as error:  # an interrupt too: no file was written yet
             abandon(session.log, armed, (), error)
             raise
         return armed, phases
 
-    def _build_spec(self, operation_id: str, inputs: Sequence[InputSource], splits: Sequence[Split]) -> LoadSpec:
+    def _build_spec(
+        self, operation_id: str, inputs: Sequence[InputSource], splits: Sequence[Split], packs: Sequence[range]
+    ) -> LoadSpec:
         session, call = self._session, self.call
         now = int(session.runtime.clock.now().timestamp() * 1000)
         return LoadSpec(
@@ -145,6 +168,7 @@ class SparkInput:
             inputs=tuple(inputs),
             units=tuple(self._units),
             splits=tuple(splits),
+            packs=tuple(packs),
             keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
             keeps_rejected=call.on_error is not None,
             seed=draw_bits(64),
@@ -161,8 +185,8 @@ class SparkInput:
         self.files = {split.number: split.input for split in splits}
         # Each partition of a DataFrame is an input of its own, numbered after the files.
         del self._names[len(self.sources) :], self._units[len(self.sources) :]
-        for number in sorted(split for split in by_split if split >= SPLITS_PER_SOURCE):
-            frame, _ = self.frames[number // SPLITS_PER_SOURCE - 1]
+        for number in sorted(split for split in by_split if split >= FIRST_FRAME_SPLIT):
+            frame, _ = self.frames[(number - FIRST_FRAME_SPLIT) // SPLITS_PER_FRAME]
             self.files[number], self._before[number] = len(self._names), 0
             self._names.append(frame.format_name(number - frame.first_split))
             self._units.append("row")
@@ -174,7 +198,7 @@ class SparkInput:
         for number in sorted(by_split):
             if by_split[number].rejects.count:
                 self._take_rejects(number, [by_split[number].rejects], rejects)
-                type_ = self.sources[self.files[number]].type if number < SPLITS_PER_SOURCE else None
+                type_ = self.sources[self.files[number]].type if number < FIRST_FRAME_SPLIT else None
                 unreadable |= set() if type_ is None else {type_.name}
         rejects.close()
         return unreadable | rejects.types.keys()

@@ -113,21 +113,22 @@ class LoadJobs:
         if max_local_bytes is None:
             # Below zero, so that executors read even empty files.
             max_local_bytes = -1 if is_first else self.max_local_reread_bytes
-        numbers = [split.number for split in spec.splits if work.includes(split.number)]
-        total = sum(spec.splits[number].size for number in numbers)
+        included = [[number for number in pack if work.includes(number)] for pack in spec.packs]
+        packs = [pack for pack in included if pack]
+        total = sum(spec.splits[number].size for pack in packs for number in pack)
         results: list[SplitResult] = []
 
         def count_rows() -> int:
             return sum(type_result.rows for result in results for type_result in result.types.values())
 
         on_progress = build_progress_callback(self.call, doing, rows=count_rows, total_bytes=total)
-        if numbers and total <= max_local_bytes:
-            results += run_splits(spec, phase, numbers, work, buffer)
-        elif numbers:
-            # One task per split.
-            count = len(numbers)
+        if packs and total <= max_local_bytes:
+            results += run_splits(spec, phase, packs, work, buffer)
+        elif packs:
+            # One task per pack.
+            count = len(packs)
             tasks = self.spark.range(0, count, 1, count)
-            frame = map_tasks(tasks, build_split_task(spec, phase, numbers, work), RESULT_SCHEMA)
+            frame = map_tasks(tasks, build_split_task(spec, phase, packs, work), RESULT_SCHEMA)
             results += _decode_results(
                 run_job(self.spark, frame.collect, description=f"omnigraph load: {doing}", on_progress=on_progress)
             )

@@ -53,7 +53,7 @@ class SparkMerge(SpooledRecords):
         """
         for name in self._input.named_types:
             self.spool.declare_type(self._input.get_type(name))
-        self.armed, self._phases = self._input.begin(keeps_staged=True)
+        self.armed, self._phases = self._input.begin(keeps_staged=True, spark=self._jobs.spark)
         self._has_scratch = True
         # The number of rows is not known yet; it decides below.
         may_be_large = bool(self._input.frames) or self._input.nbytes > self._jobs.max_local_reread_bytes

@@ -27,13 +27,14 @@ _MAX_OPEN_GRAPHS = 4
 # The 80 random bits of a generated ULID: the job's own, then the number of the split, then that of the row in it.
 _SPLIT_BITS, _ROW_BITS = 24, 28
 JOB_BITS = 80 - _SPLIT_BITS - _ROW_BITS
-# The limit on the splits of all files together, and on the partitions of one DataFrame.
-SPLITS_PER_SOURCE = 1 << 16
-# The first range of split numbers belongs to the files.
-MAX_FRAMES = (1 << _SPLIT_BITS) // SPLITS_PER_SOURCE - 1
+# The first quarter of the split numbers belongs to the files: four million splits.
+FIRST_FRAME_SPLIT = 1 << (_SPLIT_BITS - 2)
+# The limit on the partitions of one DataFrame.
+SPLITS_PER_FRAME = 1 << 16
+MAX_FRAMES = ((1 << _SPLIT_BITS) - FIRST_FRAME_SPLIT) // SPLITS_PER_FRAME
 
 
-def check_parts(what: str, parts: int, limit: int = SPLITS_PER_SOURCE) -> None:
+def check_parts(what: str, parts: int, limit: int = SPLITS_PER_FRAME) -> None:
     """Check that there are at most `limit` parts.
 
     Raises:
@@ -56,12 +57,12 @@ class FrameSource:
     @property
     def first_split(self) -> int:
         """The split number of its first partition."""
-        return SPLITS_PER_SOURCE * (self.number + 1)
+        return FIRST_FRAME_SPLIT + SPLITS_PER_FRAME * self.number
 
     @property
     def splits(self) -> range:
         """The split numbers that its partitions may have."""
-        return range(self.first_split, self.first_split + SPLITS_PER_SOURCE)
+        return range(self.first_split, self.first_split + SPLITS_PER_FRAME)
 
     def format_name(self, partition: int) -> str:
         """Return the name of a partition, for messages."""
@@ -82,6 +83,8 @@ class LoadSpec:
     inputs: tuple[InputSource, ...]
     units: tuple[str, ...]
     splits: tuple[Split, ...]
+    packs: tuple[range, ...]
+    """The numbers of the splits that one task reads together; all splits, in their order."""
     keeps_left_out: bool
     keeps_rejected: bool
     """Whether rejected records are stored with their texts, for the quarantine."""

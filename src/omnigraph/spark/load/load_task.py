@@ -56,7 +56,7 @@ LeftOut: TypeAlias = Mapping[int, Mapping[str, LeftOutRows]]
 
 
 class TypeResult(msgspec.Struct, kw_only=True):
-    """The result of a task for the rows of one type."""
+    """The result of a task for the rows of one type in one split."""
 
     rows: int = 0
     generated: int = 0
@@ -64,6 +64,7 @@ class TypeResult(msgspec.Struct, kw_only=True):
     checksum: int = 0
     """A checksum of all keys; it differs if the split gives other rows when it is read again."""
     fragments: list[str] = msgspec.field(default_factory=list)
+    """The fragments of all rows of the type in the pack, at its first split that has such rows."""
     chunks: list[RowChunk] = msgspec.field(default_factory=list)
     """The rows that are handed over."""
     missing: dict[str, bytes] = msgspec.field(default_factory=dict)
@@ -98,9 +99,9 @@ class StageWork:
         """Return whether any rows of a split are written."""
         return self.only is None or split in self.only
 
-    def run(self, worker: Worker, phase: int, split: int, rows: "_AcceptedRows") -> "SplitResult":
-        """Stage the rows of one split."""
-        return _stage_split(worker, phase, split, rows, self)
+    def run(self, worker: Worker, phase: int, splits: "Sequence[_OpenSplit]") -> "Iterable[SplitResult]":
+        """Stage the rows of the splits of a pack."""
+        return _stage_pack(worker, phase, splits, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +118,10 @@ class HandOverWork:
         del split
         return True
 
-    def run(self, worker: Worker, phase: int, split: int, rows: "_AcceptedRows") -> "SplitResult":
-        """Hand over the rows of one split."""
-        return _hand_over_split(worker, phase, split, rows, self)
+    def run(self, worker: Worker, phase: int, splits: "Sequence[_OpenSplit]") -> "Iterable[SplitResult]":
+        """Hand over the rows of splits."""
+        for split, rows in splits:
+            yield _hand_over_split(worker, phase, split, rows, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,31 +135,32 @@ class CheckWork:
         del split
         return True
 
-    def run(self, worker: Worker, phase: int, split: int, rows: "_AcceptedRows") -> "SplitResult":
-        """Check the rows of one split."""
-        return _check_split(worker, phase, split, rows, self)
+    def run(self, worker: Worker, phase: int, splits: "Sequence[_OpenSplit]") -> "Iterable[SplitResult]":
+        """Check the rows of splits."""
+        for split, rows in splits:
+            yield _check_split(worker, phase, split, rows, self)
 
 
 Work: TypeAlias = StageWork | HandOverWork | CheckWork
 
 
 def run_splits(
-    spec: LoadSpec, phase: int, numbers: Iterable[int], work: Work, buffer: dict[str, bytes] | None = None
+    spec: LoadSpec, phase: int, packs: Iterable[Sequence[int]], work: Work, buffer: dict[str, bytes] | None = None
 ) -> Iterator["SplitResult"]:
-    """Yield the results of splits of files; a driver that reads them itself passes a `buffer` for their objects."""
+    """Yield the results of packs of splits of files; a driver that reads them itself passes a `buffer` for objects."""
     worker = spec.create_worker(buffer)
-    for number in numbers:
-        yield work.run(worker, phase, number, _open_split(worker, number))
+    for pack in packs:
+        yield from work.run(worker, phase, [(number, _open_split(worker, number)) for number in pack])
 
 
-def build_split_task(spec: LoadSpec, phase: int, numbers: Sequence[int], work: Work) -> TaskBody:
-    """Build the task for splits of files; its input are indices into `numbers`."""
+def build_split_task(spec: LoadSpec, phase: int, packs: Sequence[Sequence[int]], work: Work) -> TaskBody:
+    """Build the task for packs of splits of files; its input are indices into `packs`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carry_errors():
             for batch in batches:
-                task_numbers = [numbers[index] for index in batch.column(0).to_pylist()]
-                yield from map(_encode_batch, run_splits(spec, phase, task_numbers, work))
+                task_packs = [packs[index] for index in batch.column(0).to_pylist()]
+                yield from map(_encode_batch, run_splits(spec, phase, task_packs, work))
 
     return run
 
@@ -170,7 +173,7 @@ def build_frame_task(spec: LoadSpec, phase: int, source: FrameSource, work: Work
             worker = spec.create_worker()
             split, rows = _open_frame(worker, source, batches)
             if work.includes(split):
-                yield _encode_batch(work.run(worker, phase, split, rows))
+                yield from map(_encode_batch, work.run(worker, phase, [(split, rows)]))
 
     return run
 
@@ -212,6 +215,9 @@ class _AcceptedRows:
     def describe(self, export: str) -> None:
         """Store the metadata at the start of an input."""
         self.export = export
+
+
+_OpenSplit: TypeAlias = tuple[int, _AcceptedRows]
 
 
 def _open_split(worker: Worker, number: int) -> _AcceptedRows:
@@ -267,35 +273,45 @@ class _BatchCounter:
 # --- writing -----------------------------------------------------------------------------------------
 
 
-def _stage_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: StageWork) -> SplitResult:
-    journal = worker.begin_journal(phase, split)
-    _begin_rejects(worker, rows, journal, is_first=work.only is None)
+def _stage_pack(worker: Worker, phase: int, splits: Sequence[_OpenSplit], work: StageWork) -> list[SplitResult]:
+    journal = worker.begin_journal(phase, splits[0][0])
     _select_faults(worker).reach("task.begun")
-    result = SplitResult(split=split)
-    without = {name: left_out.read(worker) for name, left_out in work.left_out.get(split, {}).items()}
     writers = FragmentWriters(worker, journal)
+    results: list[SplitResult] = []
     try:
-        for window in rows:
-            name = window.type.name
-            # Before the filters: the checksum and the ordinals are about all rows of the split.
-            ordinals = _count_rows(worker, result, window)
-            if work.only is not None and name not in work.only[split]:
-                continue
-            if name in without:
-                window = take_rows(window, np.flatnonzero(~np.isin(ordinals, without[name])))  # noqa: PLW2901 - less of the same
-            writers.add(window.type, window.rows)
+        for split, rows in splits:
+            _begin_rejects(worker, rows, journal, split, is_first=work.only is None)
+            results.append(_stage_split(worker, writers, split, rows, work))
         for name, fragments in writers.finish().items():
-            result.types[name].fragments = fragments
+            first = next(result for result in results if name in result.types)
+            first.types[name].fragments = fragments
     except BaseException:
         writers.abort()
         raise
     _select_faults(worker).reach("task.staged")
+    return results
+
+
+def _stage_split(
+    worker: Worker, writers: FragmentWriters, split: int, rows: _AcceptedRows, work: StageWork
+) -> SplitResult:
+    result = SplitResult(split=split)
+    without = {name: left_out.read(worker) for name, left_out in work.left_out.get(split, {}).items()}
+    for window in rows:
+        name = window.type.name
+        # Before the filters: the checksum and the ordinals are about all rows of the split.
+        ordinals = _count_rows(worker, result, window)
+        if work.only is not None and name not in work.only.get(split, ()):
+            continue
+        if name in without:
+            window = take_rows(window, np.flatnonzero(~np.isin(ordinals, without[name])))  # noqa: PLW2901 - less of the same
+        writers.add(window.type, window.rows)
     return _finalize(result, rows)
 
 
 def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, work: HandOverWork) -> SplitResult:
     scratch = worker.open_scratch(phase, split)
-    _begin_rejects(worker, rows, scratch, is_first=work.wanted is None)
+    _begin_rejects(worker, rows, scratch, split, is_first=work.wanted is None)
     _select_faults(worker).reach("task.begun")
     result = SplitResult(split=split)
     writer = RollingChunkWriter(scratch.keep, worker.spec.seed if work.with_ids else None)
@@ -366,12 +382,13 @@ def _count_rows(worker: Worker, result: SplitResult, window: TypedRows, *, is_re
     return ordinals
 
 
-def _begin_rejects(worker: Worker, rows: _AcceptedRows, scratch: ScratchWriter, *, is_first: bool) -> None:
+def _begin_rejects(worker: Worker, rows: _AcceptedRows, scratch: ScratchWriter, split: int, *, is_first: bool) -> None:
     """Log rejected records when a split is read for the first time; store them if they are quarantined."""
     if not is_first:
         rows.rejects.switch_off()
     elif worker.spec.keeps_rejected:
-        rows.rejects.keep_by(scratch.keep)
+        # Several splits of a pack share a journal.
+        rows.rejects.keep_by(lambda name, data: scratch.keep(f"{split}.{name}", data))
 
 
 def _finalize(result: SplitResult, rows: _AcceptedRows) -> SplitResult:

@@ -10,6 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, StringType
 
+from omnigraph.spark.read.change_rows import SCHEMA as CHANGE_SCHEMA
+from omnigraph.spark.read.change_rows import ChangeScan, CommitRange, read_changes
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, has_blobs, plan_scan_tasks, read_task
 from omnigraph.spark.session.error_translation import carry_errors, surface_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
@@ -33,6 +35,20 @@ def read_frame(spark: SparkSession, scan: TableScan) -> DataFrame:
     step = max(_estimate_bytes(scan, fragments) // _BYTES_PER_NUMBER // max(len(tasks), 1), 1)
     with surface_errors():
         return map_tasks(_build_numbers(spark, len(tasks), step), _build_task(scan, tasks, step), scan.schema)
+
+
+def read_change_frame(spark: SparkSession, scan: ChangeScan, commits: Sequence[CommitRange]) -> DataFrame:
+    """Return the changes of a scan as a DataFrame, with a task for each range of commits."""
+
+    def changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carry_errors():
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from read_changes(scan, commits[number])
+
+    count = len(commits)
+    with surface_errors():
+        return map_tasks(spark.range(0, count, 1, max(count, 1)), changes, CHANGE_SCHEMA)
 
 
 def _build_task(scan: TableScan, tasks: Sequence[ScanTask], step: int) -> TaskBody:

@@ -80,6 +80,20 @@ def carry_errors() -> Iterator[None]:
         raise _pack_error(_build_broken_error(error)) from error
 
 
+@contextmanager
+def name_errors() -> Iterator[None]:
+    """Wrap a method of a data source: Spark's own exception quotes our error's name and message, and nothing else.
+
+    Users call Spark themselves there, so nobody would unpack what `carry_errors` adds.
+    """
+    _freeze_garbage()
+    try:
+        yield
+    except OmnigraphError as error:
+        # With the traceback of this line alone, which Spark quotes too.
+        raise error.with_traceback(None) from None
+
+
 @cache
 def _freeze_garbage() -> None:
     """Exclude our modules from garbage collection, once per Python worker.

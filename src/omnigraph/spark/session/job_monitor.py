@@ -17,6 +17,7 @@ from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.telemetry import log
 
 _POLL_SECONDS = 0.2
+_CALL_SITE = "callSite.short"
 # How long to wait for the tasks of a failed job. Files of tasks that run even longer are left to recovery.
 _MAX_WAIT_SECONDS = 60
 T = TypeVar("T")
@@ -63,6 +64,8 @@ def run_job(
             # An interrupted task is reported as ended immediately, although its Python still runs and may write files.
             # Without the interrupt, the task ends together with its Python.
             context.setJobGroup(group, description, interruptOnCancel=False)
+            # The name of a job is where it was called: for all of ours, a line of PySpark's thread.
+            context.setLocalProperty(_CALL_SITE, description)
             outcome.set_result(action())
         except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
             outcome.set_exception(error)
