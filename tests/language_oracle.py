@@ -66,7 +66,8 @@ def _find_core(node: ParseTree) -> str:
     if rule == "literal_word":
         return "literal" if node.children[0] == "null" else "bool"
     if rule == "whole_value":
-        return "name" if node.children[0].type in ("VAR", "IDENT") else "number"
+        (token,) = node.children
+        return "name" if isinstance(token, Token) and token.type in ("VAR", "IDENT") else "number"
     # `$p.*` has the variable alone.
     return "property" if rule == "primary" and not _is_all_properties(node) else rule
 

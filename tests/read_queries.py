@@ -171,7 +171,8 @@ class _Writer:
             clauses += self.blocks.optionals(scope)
         kind = self.pick((self.plain, self.plain, self.grouped, self.grouped, self.distinct, self.ranked))
         tail = kind(scope)
-        body = "\n    ".join(clauses)
+        # After a clause that ends in a value, a sign would subtract.
+        body = "\n    ".join(f"; {clause}" if clause.startswith("-") else clause for clause in clauses)
         text = f"query q({', '.join(self.declared)}) {{\n  match {{\n    {body}\n  }}\n  {tail}\n}}\n"
         return Asked(text, self.params)
 

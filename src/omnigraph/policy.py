@@ -110,41 +110,30 @@ class DeniedError(OmnigraphError):
     branch: str | None
 
     def __str__(self) -> str:
+        if self.code in self.variants:
+            return super().__str__()
         target = "this graph" if self.branch is None else f"the branch `{self.branch}`"
         return f"`{self.actor}` may not `{self.action}` {target}: ask the administrator of the policy to allow it"
 
-
-class RowsHiddenError(OmnigraphError):
-    """The policy may hide rows from the actor, and this operation is for actors who see all."""
-
-    kind = Kind.DENIED
-    code = "rows_hidden"
-    actor: str
-    branch: str | None
-
-    def __str__(self) -> str:
-        target = "this graph" if self.branch is None else f"the branch `{self.branch}`"
-        return f"`{self.actor}` may not see every row of {target}, and this operation needs an actor who does"
-
-
-class HiddenRowError(OmnigraphError):
-    """A write concerns a row that its author does not see."""
-
-    kind = Kind.DENIED
+    @variant
+    def rows_hidden(self, actor: str, branch: str | None) -> str:
+        """Report that the policy may hide rows from the actor, and the operation is for actors who see all."""
+        target = "this graph" if branch is None else f"the branch `{branch}`"
+        return f"`{actor}` may not see every row of {target}, and this operation needs an actor who does"
 
     @variant
     def row_hidden(self, type: str, id: str) -> str:
-        """Report that a row has the id, and is hidden."""
+        """Report that a row with the id of a written one is hidden from its author."""
         return f"{type} `{id}`: there is a row with this id that you may not see, so it can't be written"
 
     @variant
     def edge_hidden(self, type: str) -> str:
-        """Report that a node has an edge that is hidden."""
+        """Report that a node that would be deleted has an edge that is hidden from the author."""
         return f"a node can't be deleted while it has edges of {type} that you may not see"
 
     @variant
     def row_out_of_sight(self, type: str, id: str) -> str:
-        """Report that the author would not see the row any more."""
+        """Report that the author would not see a row after writing it."""
         return f"{type} `{id}`: you could not see the row after this, so it can't be written; see the policy about rows"
 
 

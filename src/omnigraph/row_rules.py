@@ -65,14 +65,14 @@ class IsTrue:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Negation:
     """The negation of a condition."""
 
     condition: "Condition"
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class BothHold:
     """Both conditions; the second one does not matter where the first is false."""
 
     left: "Condition"
@@ -80,14 +80,16 @@ class And:
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class EitherHolds:
     """One of two conditions; the second one does not matter where the first is true."""
 
     left: "Condition"
     right: "Condition"
 
 
-Condition: TypeAlias = Always | Fails | IsType | HasValue | IsOneOf | Orders | IsTrue | Not | And | Or
+Condition: TypeAlias = (
+    Always | Fails | IsType | HasValue | IsOneOf | Orders | IsTrue | Negation | BothHold | EitherHolds
+)
 
 TRUE, FALSE, FAILS = Always(True), Always(False), Fails()
 
@@ -96,21 +98,21 @@ def negate(condition: Condition) -> Condition:
     """Return the negation, folded if it is the same for every row."""
     if isinstance(condition, Always):
         return Always(not condition.value)
-    return condition if isinstance(condition, Fails) else Not(condition)
+    return condition if isinstance(condition, Fails) else Negation(condition)
 
 
 def both(left: Condition, right: Condition) -> Condition:
     """Return the conjunction, folded as far as the left side decides it."""
     if isinstance(left, Fails) or left == FALSE or right == TRUE:
         return left
-    return right if left == TRUE else And(left, right)
+    return right if left == TRUE else BothHold(left, right)
 
 
 def either(left: Condition, right: Condition) -> Condition:
     """Return the disjunction, folded as far as the left side decides it."""
     if isinstance(left, Fails) or left == TRUE or right == FALSE:
         return left
-    return right if left == FALSE else Or(left, right)
+    return right if left == FALSE else EitherHolds(left, right)
 
 
 def specialize(condition: Condition, type_name: str) -> Condition:
@@ -118,11 +120,11 @@ def specialize(condition: Condition, type_name: str) -> Condition:
     match condition:
         case IsType(names):
             return Always(type_name in names)
-        case Not(inner):
+        case Negation(inner):
             return negate(specialize(inner, type_name))
-        case And(left, right):
+        case BothHold(left, right):
             return both(specialize(left, type_name), specialize(right, type_name))
-        case Or(left, right):
+        case EitherHolds(left, right):
             return either(specialize(left, type_name), specialize(right, type_name))
         case _:
             return condition
@@ -133,9 +135,9 @@ def iter_properties(condition: Condition) -> Iterator[str]:
     match condition:
         case HasValue(name) | IsTrue(name) | IsOneOf(name, _) | Orders(name, _, _):
             yield name
-        case Not(inner):
+        case Negation(inner):
             yield from iter_properties(inner)
-        case And(left, right) | Or(left, right):
+        case BothHold(left, right) | EitherHolds(left, right):
             yield from iter_properties(left)
             yield from iter_properties(right)
 
@@ -204,11 +206,11 @@ def _format(condition: Condition) -> str:
             return f"type {sorted(names)!r}"
         case IsOneOf(name, values):
             return f"{name!r} in {sorted(values, key=repr)!r}"
-        case Not(inner):
+        case Negation(inner):
             return f"not ({_format(inner)})"
-        case And(left, right):
+        case BothHold(left, right):
             return f"({_format(left)}) and ({_format(right)})"
-        case Or(left, right):
+        case EitherHolds(left, right):
             return f"({_format(left)}) or ({_format(right)})"
         case _:
             return repr(condition)

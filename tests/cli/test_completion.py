@@ -82,6 +82,7 @@ def proposed(home: Path, line: str, **env: str) -> list[str]:
         ("load people.omni --mode append --node Person=data/P", ["plain,data/Person.csv"]),
         ("query --query queries.gq f", ["plain,friends", "file,f"]),
         ("show people.omni Pe", ["plain,Person", "file,Pe"]),
+        ("algorithm le", ["plain,leiden"]),
         ("lint qu", ["file,qu"]),
         ("query --query qu", ["file,qu"]),
         ("clone peo", ["file,peo"]),

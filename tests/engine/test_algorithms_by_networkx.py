@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from itertools import combinations
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -79,7 +80,7 @@ def test_betweenness_is_that_of_networkx(
 
 
 def test_all_nodes_as_samples_are_no_estimate() -> None:
-    graph = Multigraph(6, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5)])
+    graph = Multigraph(6, ((0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5)))
 
     scores = [
         compute_betweenness(
@@ -232,7 +233,7 @@ def test_communities_have_the_modularity_that_networkx_computes(
 @pytest.mark.parametrize("seed", range(5))
 def test_communities_are_as_good_as_those_of_louvain(seed: int) -> None:
     planted = nx.planted_partition_graph(8, 25, 0.4, 0.02, seed=seed)
-    graph = Multigraph(200, list(planted.edges))
+    graph = Multigraph(200, tuple(planted.edges))
 
     found = communities(graph, seed)
 
@@ -244,7 +245,7 @@ def test_communities_are_as_good_as_those_of_louvain(seed: int) -> None:
 def test_the_club_has_its_known_communities() -> None:
     club = nx.karate_club_graph()
 
-    found = communities(Multigraph(34, [(a, b) for a, b in club.edges]))
+    found = communities(Multigraph(34, tuple(club.edges)))
 
     # The best that is known for this graph is 0.4198.
     assert found.modularity >= 0.415
@@ -262,7 +263,7 @@ def test_equal_seeds_give_equal_communities(graph: Multigraph, seed: int) -> Non
 def test_a_rank_by_equal_weights_is_the_rank_without(graph: Multigraph) -> None:
     even = np.full(len(graph.edges), 2.0)
 
-    def ranks(weights: Floats | None) -> list[float]:
+    def ranks(weights: Floats | None) -> Any:
         found = compute_pagerank(network_of(graph), weights, damping=0.85, tolerance=1e-12, rounds=200, budget=budget())
         return found.values.tolist()
 

@@ -167,6 +167,16 @@ def test_properties_of_an_interface_are_those_of_its_types() -> None:
     assert at("match { $p: Named } return { $p.f|") == ["founded"]
 
 
+def test_properties_that_all_types_have_come_first() -> None:
+    assert at("query q() { match { $x: (Company|Person) $x.|")[0] == "name"
+
+
+def test_a_record_proposes_its_fields() -> None:
+    before = "query q($rows: [{name: String, age: I32?}]) { match { each $r in $rows $r.|"
+
+    assert at(before) == ["name", "age"]
+
+
 def test_a_variable_without_a_type_has_that_of_its_edge() -> None:
     assert "founded" in at("match { $p: Person $p worksAt $c } return { $c.|")
     assert at("match { $p: Person $p $e:worksAt $c } return { $e.r|") == ["role"]

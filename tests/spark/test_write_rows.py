@@ -18,7 +18,7 @@ edge Knows: Person -> Person
 """
 TEXT = """query friends() {
     match { $p: Person $p knows $q }
-    return { $p.name, $p.big, $q as friend, collect($q.tags) as tags, count($q) as n }
+    return { $p.name as name, $p.big as big, $q as friend, $q.tags as tags, collect($q.name) as names, count($q) as n }
     order { $p.name desc }
 }"""
 
@@ -70,12 +70,12 @@ def test_parquet_files_and_tables_have_the_rows(graph: og.Graph, spark: SparkSes
 
 
 def test_no_row_is_a_table_without_rows(graph: og.Graph, spark: SparkSession, tmp_path: Path) -> None:
-    text = "query q() { match { $p: Person $p.age > 99 } return { $p.name, $p.big } }"
+    text = "query q() { match { $p: Person $p.age > 99 } return { $p.name as name, $p.big as big } }"
 
     assert graph.spark.write_query(text, tmp_path / "none.lance", format="lance").rows == 0
 
     found = lance.dataset(str(tmp_path / "none.lance"))
-    assert (found.count_rows(), found.schema.names) == (0, ["p.name", "p.big"])
+    assert (found.count_rows(), found.schema.names) == (0, ["name", "big"])
     assert spark.range(1).count() == 1
 
 
@@ -87,6 +87,9 @@ def test_a_failed_write_leaves_nothing(
     with pytest.raises(og.QueryError, check=has_code("calculation_overflow")):
         graph.spark.write_query(overflow, target, format="lance")
     assert not target.exists()
+
+    with pytest.raises(ExportTargetError, match=r"give `p\.name` another one with `as`"):
+        graph.spark.write_query("query q() { match { $p: Person } return { $p.name } }", target, format="lance")
 
     def fail(*_: object) -> None:
         raise ExportTargetError("`x`", "y")

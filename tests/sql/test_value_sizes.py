@@ -34,6 +34,17 @@ def test_other_replacements_are_those_of_duckdb(people: og.Graph) -> None:
     assert rows == [{"a": "axyaxy", "b": None, "c": "aab", "d": "a<b>a<b>"}]
 
 
+@pytest.mark.parametrize(
+    "name", ["damerau_levenshtein", "editdist3", "jaro_similarity", "jaro_winkler_similarity", "levenshtein"]
+)
+def test_a_distance_of_long_texts_is_refused(people: og.Graph, name: str) -> None:
+    assert people.sql(f"select {name}('abc', 'abc') = {name}('x', 'x') as same, {name}(null, 'x') as none").rows() == [
+        {"same": True, "none": None}
+    ]
+    with pytest.raises(SqlError, match="1,048,576"):
+        people.sql(f"select {name}(s, s || 'y') as n from (select {TEXT} as s)")
+
+
 def test_what_duckdb_does_not_count_is_stopped_by_the_size_of_the_process(people: og.Graph) -> None:
     # JSON is built in memory of its own: 60,000 copies of a text are 3.6 GB of it.
     lists = f"select {TEXT} as s, (select list(range) from range(60000)) as n"

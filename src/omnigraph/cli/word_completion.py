@@ -18,6 +18,7 @@ from omnigraph.cli.options import is_graph_named, open_selected_graph
 from omnigraph.graph.graph import Graph
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
+from omnigraph.ops.algorithm_call import ALGORITHMS
 from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog import Catalog
 
@@ -170,6 +171,10 @@ def _propose_queries(context: click.Context, _incomplete: str) -> Iterator[str]:
         yield from (query.name.text for query in parse_queries(read_source(path)).tree.queries)
 
 
+def _propose_algorithms(_context: click.Context, _incomplete: str) -> Iterator[str]:
+    yield from ALGORITHMS
+
+
 _BY_METAVAR: dict[str, tuple[Proposer | None, ...]] = {
     **dict.fromkeys(("FILE", "FILE...", "[FILE]...", "PATH", "DIR", "[DIR]", "COPY", "URI", "fail|DIR"), (None,)),
     **dict.fromkeys(("[[ID=]URI]...", "[FILE]... [GRAPH]", "[URI] STATEMENT", "TARGET", "DIRECTORY"), (None,)),
@@ -183,6 +188,7 @@ _BY_METAVAR: dict[str, tuple[Proposer | None, ...]] = {
     "[URI] [TYPE [ID]]": (_propose_types, None),
 }
 _BY_COMMAND: dict[tuple[str, str | None, str | None], tuple[Proposer | None, ...]] = {
+    ("algorithm", "algorithm", "name"): (_propose_algorithms,),
     # The name of a new branch or tag is the user's own.
     ("branch", "delete", "name"): (_propose_branches,),
     ("branch", "merge", "source"): (_propose_branches,),

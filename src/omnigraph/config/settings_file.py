@@ -15,7 +15,6 @@ from omnigraph.errors import (
     SettingsError,
 )
 from omnigraph.lang.spelling import find_closest
-from omnigraph.policy import AttributeValue, parse_attribute
 
 # The file of a server and of personal settings.
 CONFIG_FILE = "omnigraph.toml"
@@ -129,17 +128,9 @@ class SettingsSection:
             raise self.build_error(key, f"it is a section: write [{self._qualify(key)}]")
         return SettingsSection(self._file, value, self._qualify(key))
 
-    def get_attributes(self, key: str) -> tuple[tuple[str, AttributeValue], ...]:
-        """Return a table of texts, integers, truth values and lists of these, sorted by name; empty by default."""
-        table = self.get_section(key)
-        attributes: list[tuple[str, AttributeValue]] = []
-        for name, value in sorted(table._values.items()):  # noqa: SLF001 - another instance of this class
-            read = parse_attribute(value)
-            if read is None or name == "name":
-                reason = "write a text, an integer, a truth value or a list of these; `name` is the actor's own name"
-                raise table.build_error(name, reason)
-            attributes.append((name, read))
-        return tuple(attributes)
+    def list_values(self, key: str) -> list[tuple[str, object]]:
+        """Return the settings of a nested table by name, whatever they are; none if it is not there."""
+        return sorted(self.get_section(key)._values.items())  # noqa: SLF001 - another instance of this class
 
     def get_instant(self, key: str) -> datetime | None:
         """Return a time with a zone, or None if it is not set."""

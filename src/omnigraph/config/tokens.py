@@ -13,7 +13,7 @@ from omnigraph.config.settings_file import SettingsSection, read_settings
 from omnigraph.errors import SettingsError
 from omnigraph.ids import draw_text
 from omnigraph.ops.commit_signature import ActorRefusedError, CommitTextTooLongError, check_actor
-from omnigraph.policy import Actor
+from omnigraph.policy import Actor, AttributeValue, parse_attribute
 
 TOKEN_VARIABLE = "OMNIGRAPH_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -94,7 +94,7 @@ def _read_record(section: SettingsSection) -> TokenRecord:
     digest = section.get_text("sha256")
     groups = section.get_texts("groups")
     expires = section.get_instant("expires")
-    attributes = section.get_attributes("attributes")
+    attributes = _read_attributes(section)
     section.finish()
     if actor is None or digest is None:
         raise section.build_error("actor" if actor is None else "sha256", "every token needs both `actor` and `sha256`")
@@ -111,6 +111,17 @@ def _read_record(section: SettingsSection) -> TokenRecord:
         digest=bytes.fromhex(digest),
         expires=None if expires is None else expires.astimezone(UTC),
     )
+
+
+def _read_attributes(section: SettingsSection) -> tuple[tuple[str, AttributeValue], ...]:
+    attributes: list[tuple[str, AttributeValue]] = []
+    for name, value in section.list_values("attributes"):
+        attribute = parse_attribute(value)
+        if attribute is None or name == "name":
+            reason = "write a text, an integer, a truth value or a list of these; `name` is the actor's own name"
+            raise section.build_error(f"attributes.{name}", reason)
+        attributes.append((name, attribute))
+    return tuple(attributes)
 
 
 def _check_names(actor: str, groups: tuple[str, ...]) -> None:

@@ -62,7 +62,7 @@ from omnigraph.lang.value_parser import (
 )
 
 # What may follow a condition in braces, in a call or in a statement; white space decides nothing.
-_CONDITION_ENDS = frozenset({"}", ")", ";", "returning", "insert", "update", "delete", "match"})
+_CONDITION_ENDS = frozenset({"}", ")", ";", "order", "limit", "returning", "insert", "update", "delete", "match"})
 _STATEMENT_WORDS = ("where", "set", "match", "return", "insert", "update", "delete")
 
 

@@ -26,7 +26,7 @@ from omnigraph.engine.view import View
 from omnigraph.engine.writing.match_dependencies import find_read_types
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, hide_rows, open_whole_tables
 from omnigraph.ops.write_tables import TableWrite, stage_writes
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.catalog import Catalog, EdgeType
@@ -72,7 +72,7 @@ class MatchAnswerer:
         session = self.session
         return ExecutionContext(
             # Readers are cached for other operations, so the budget of this one must not limit their tables.
-            view=View(self.catalog, session.hide_rows(SnapshotTables(session.handles, snapshot))),
+            view=View(self.catalog, hide_rows(session, SnapshotTables(session.handles, snapshot))),
             inputs=self.inputs,
             budget=self.budget,
             cache=cache,
@@ -94,7 +94,7 @@ class MatchAnswerer:
     ) -> Iterator[Snapshot]:
         """Yield a state with the pending rows, whose files are removed at the end."""
         session, base = self.session, self.head.snapshot
-        tables = session.open_whole_tables(base)
+        tables = open_whole_tables(session, base)
         for table in touched:
             # The reader of the base comes first: its columns are extended, and it stays the newest of the branch.
             session.reads.get_reader(View(self.catalog, SnapshotTables(session.handles, base)), table.type)

@@ -14,8 +14,8 @@ from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.ops.redaction import HIDDEN
-from omnigraph.ops.session import Session, is_readable, list_row_rules
-from omnigraph.policy import Action, RowsHiddenError
+from omnigraph.ops.session import Session, find_row_rules, is_readable, list_row_rules
+from omnigraph.policy import Action, DeniedError
 
 
 class Branch(JsonStruct, frozen=True, kw_only=True):
@@ -112,13 +112,13 @@ def _check_rows_stay_hidden(session: Session, name: str, parent: ManifestLog, sn
     """Check that on a new branch, whose newest state is its own, the actor sees no more rows than in its origin.
 
     Raises:
-        RowsHiddenError: The policy hides rows of the origin, and has other rules for the branch.
+        DeniedError: The policy hides rows of the origin, and has other rules for the branch.
     """
-    new = session.find_row_rules(name)
+    new = find_row_rules(session, name)
     for rules in list_row_rules(session.checkout_log(parent), snapshot):
         if rules != new:
             assert session.actor is not None  # noqa: S101 - rules are those of an actor
-            raise RowsHiddenError(session.actor.name, snapshot.branch)
+            raise DeniedError.rows_hidden(session.actor.name, snapshot.branch)
 
 
 def _resolve_origin(

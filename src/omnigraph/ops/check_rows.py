@@ -12,7 +12,7 @@ from omnigraph.ops.check_files import FileCheckResult
 from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.check_manifests import BranchState
 from omnigraph.ops.indexes import map_types
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.index_staging import list_stored_indexes
@@ -80,7 +80,7 @@ class RowChecker:
         if state.catalog is None:
             return
         snapshot = state.head.snapshot
-        view = View(state.catalog, self._session.open_whole_tables(snapshot))
+        view = View(state.catalog, open_whole_tables(self._session, snapshot))
         for key, type_ in map_types(state.catalog).items():
             # A type without a table is reported by the check of the manifests.
             if key in snapshot.pins:

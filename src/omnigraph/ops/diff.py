@@ -10,7 +10,7 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.row_diff import ChangePosition, Pair, RowChangeCounts, RowChanges, drop_zeros, encode
 from omnigraph.ops.schema_change import SchemaChange
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, hide_rows
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.identity import join_aliases, renumber_catalog
@@ -169,7 +169,7 @@ def build_pairs(session: Session, catalogs: CatalogPair, names: Sequence[str] | 
     pairs: list[Pair] = []
     # Their rows are read later, by calls with limits of their own.
     states = (catalogs.before, catalogs.after)
-    tables = [session.hide_rows(SnapshotTables(session.handles, state)) for state in states]
+    tables = [hide_rows(session, SnapshotTables(session.handles, state)) for state in states]
     for type_ in catalogs.new.types:
         old_type = catalogs.old_types.get(type_.name)
         if not _is_selected(names, type_, old_type):

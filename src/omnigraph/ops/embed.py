@@ -26,7 +26,7 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_count
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.retry import rerun_on_conflict
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import ID
@@ -185,7 +185,7 @@ class _EmbedRun:
         """Return the ids of the rows to compute, ascending, and the number of rows without a text."""
         head = self.session.head()
         type_, _ = _select_properties(self.session.load_catalog(head.snapshot), self.call)
-        table = self.session.open_whole_tables(head.snapshot).open_table(type_.table_key)
+        table = open_whole_tables(self.session, head.snapshot).open_table(type_.table_key)
         ids: list[str] = []
         without_text = 0
         columns = [ID, _get_source(prop), prop.name]
@@ -212,7 +212,7 @@ class _EmbedRun:
         prop = next((p for p in properties if p.name == name), None)
         if prop is None:
             raise MissingError.embedding_not_declared(type_.name, name, None)
-        pending = WriteBuffer(View(catalog, self.session.open_whole_tables(head.snapshot)), self.session.blob_sources)
+        pending = WriteBuffer(View(catalog, open_whole_tables(self.session, head.snapshot)), self.session.blob_sources)
         table = pending.get_table(type_)
         stored = table.table.find_rows(ID, ids, table.schema.names, with_address=True)
         table.known.note(stored)

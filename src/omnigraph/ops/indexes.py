@@ -17,7 +17,7 @@ from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_in
 from omnigraph.engine.tables.table_reader import TableReader
 from omnigraph.engine.view import View
 from omnigraph.json_struct import JsonStruct
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.storage.index_staging import StoredIndex, list_stored_indexes
@@ -84,7 +84,7 @@ def list_indexes(session: Session, snapshot: Snapshot, *, recall: bool = False) 
     their columns.
     """
     session.allow(Action.READ, snapshot.branch)
-    tables = session.open_whole_tables(snapshot)
+    tables = open_whole_tables(session, snapshot)
     min_rows = session.runtime.options.upkeep.index_rows
     view = View(session.load_catalog(snapshot), tables)
     reports: list[IndexReport] = []
@@ -125,7 +125,7 @@ def _add_recall(session: Session, snapshot: Snapshot, report: IndexReport) -> In
     if report.name is None or declared is None or declared.vector_index is None or report.kind not in VECTOR_KINDS:
         return report
     context = ExecutionContext(
-        view=View(catalog, session.open_whole_tables(snapshot)),
+        view=View(catalog, open_whole_tables(session, snapshot)),
         inputs=QueryInputs({}, session.runtime.clock.now()),
         budget=Budget(session.runtime.clock),
         cache=session.reads,

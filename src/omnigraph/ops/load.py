@@ -24,7 +24,7 @@ from omnigraph.ops.load_engine import LoadRecords, Reader
 from omnigraph.ops.load_inputs import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_local import read_locally
 from omnigraph.ops.retry import rerun_on_conflict
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.ops.write_tables import write_tables
 from omnigraph.policy import Action
 
@@ -207,7 +207,7 @@ class _Load:
             LoadError: More records are rejected than `max_errors` allows.
         """
         session, call, records = self._session, self._call, self.records
-        view = View(session.load_catalog(head.snapshot), session.open_whole_tables(head.snapshot))
+        view = View(session.load_catalog(head.snapshot), open_whole_tables(session, head.snapshot))
         batch = records.check(view, leaves_out=self._quarantine is not None)
         total = records.rejects.count + batch.rejections.records
         quarantine = self._quarantine if total and not call.is_dry_run else None

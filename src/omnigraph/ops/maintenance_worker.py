@@ -65,6 +65,10 @@ class OptimizeWorker(Protocol):
         """Stop the work in all threads soon; it raises UpkeepStoppedError."""
         ...
 
+    def check_stopped(self) -> None:
+        """Raise UpkeepStoppedError if the work was stopped."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LocalOptimizeWorker:
@@ -80,7 +84,7 @@ class LocalOptimizeWorker:
         # Lance reports no files during a compaction: open files are polled, so that recovery knows them.
         with report_open_files(table, files):
             for group in groups:
-                self._check_stopped()
+                self.check_stopped()
                 done.append(compact(table, group, self.options, files.on_complete))
                 files.on_complete(list_group_files(table, done[-1]))
         return done
@@ -89,7 +93,7 @@ class LocalOptimizeWorker:
         """See OptimizeWorker."""
         segments: dict[str, Sequence[str] | None] = {}
         for index in builds:
-            self._check_stopped()
+            self.check_stopped()
             try:
                 text = build_index_segment(table, index)
             except IndexUntrainableError:
@@ -103,6 +107,7 @@ class LocalOptimizeWorker:
         """See OptimizeWorker."""
         self._is_stopped.set()
 
-    def _check_stopped(self) -> None:
+    def check_stopped(self) -> None:
+        """See OptimizeWorker."""
         if self._is_stopped.is_set():
             raise UpkeepStoppedError

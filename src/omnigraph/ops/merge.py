@@ -38,7 +38,7 @@ from omnigraph.errors import BadArgumentError
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.merge_result import MergeConflictsError, MergeOutcome, MergeResult, Strategy, TableMerge
 from omnigraph.ops.retry import MAX_ATTEMPTS
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.ops.write_tables import TableWrite, stage_writes
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
@@ -232,7 +232,7 @@ class MergeAttempt:
         """Set the target, which has no commit since the base, to the tables and schema of the source."""
         manifest = self.theirs.head.snapshot.manifest
         tables = {key: (manifest.tables[key], pin) for key, pin in manifest.pins.items()}
-        starts = self.session.open_whole_tables(self.theirs.head.snapshot)
+        starts = open_whole_tables(self.session, self.theirs.head.snapshot)
         change = build_manifest_change(self.head.snapshot.manifest, tables, manifest.schema, (), starts)
         if change.is_empty and self.divergence.theirs is not None and len(self.divergence.theirs) == 1:
             # The source's one commit is a fast-forward to this very state, so either commit serves as a later base.
@@ -276,7 +276,7 @@ class MergeAttempt:
 
     def build_view(self, snapshot: Snapshot) -> View:
         """Return a state with its catalog."""
-        return View(self.session.load_catalog(snapshot), self.session.open_whole_tables(snapshot))
+        return View(self.session.load_catalog(snapshot), open_whole_tables(self.session, snapshot))
 
     def _build_merge_base(self, bases: Sequence[Tip], depth: int) -> MergeBase:
         """Combine several bases into one: each is merged with those before it, over their own common bases.
@@ -342,7 +342,7 @@ class MergeAttempt:
             )
             for table in tables
         }
-        starts = self.session.open_whole_tables(build_merged_snapshot(inputs, tables))
+        starts = open_whole_tables(self.session, build_merged_snapshot(inputs, tables))
         written = [table for table in tables if table.has_rows or table.columns is not None]
         change = build_manifest_change(self.head.snapshot.manifest, result_tables, schema, written, starts)
         restored = {table.key: (table.pin.path, table.restored) for table in tables if table.restored}
@@ -441,7 +441,7 @@ class MergeAttempt:
             abandon(self.session.log, armed, new_files, error)
             raise
         manifest = replace(snapshot.manifest, pins=pins)
-        starts = self.session.open_whole_tables(replace(snapshot, manifest=manifest))
+        starts = open_whole_tables(self.session, replace(snapshot, manifest=manifest))
         return replace(change, adopted=adopted, starts=starts), tuple(new_files)
 
     def build_result(

@@ -47,7 +47,7 @@ from omnigraph.ops.evaluation_cost import EvaluationCost
 from omnigraph.ops.evaluation_slots import EVALUATION_SLOTS
 from omnigraph.ops.mutation_preview import MutationPreview, build_preview
 from omnigraph.ops.retry import rerun_on_conflict
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
 from omnigraph.policy import Action
 from omnigraph.query.expr import Expr
@@ -317,7 +317,7 @@ class _Mutation:
         check_if_commit(call.if_commit, session.log.iter_history(head))
         seen = session.open_tables(snapshot)
         pending = WriteBuffer(
-            View(catalog, session.open_whole_tables(snapshot)),
+            View(catalog, open_whole_tables(session, snapshot)),
             session.blob_sources,
             session.watch,
             seen if isinstance(seen, MaskedTables) else None,

@@ -16,7 +16,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.indexes import find_matching_index, map_types
 from omnigraph.ops.maintenance_worker import OptimizeWorker, UpkeepFiles
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.schema.catalog import Metric
 from omnigraph.storage.blobs import measure_blobs
 from omnigraph.storage.compaction import SegmentBuild, list_unused_files, map_fragment_segments, stage_rewrite
@@ -127,7 +127,7 @@ class OptimizeAttempt:
         self._call = call
         self._worker = worker
         self._options = session.runtime.options.upkeep
-        self._table = session.open_whole_tables(head.snapshot).open_table(table_key)
+        self._table = open_whole_tables(session, head.snapshot).open_table(table_key)
         self._type = map_types(session.load_catalog(head.snapshot))[table_key]
 
     def run(self) -> TableUpkeep:
@@ -269,8 +269,8 @@ class OptimizeAttempt:
         for column in columns:
             for index in list_vector_indexes(table, column):
                 try:
-                    measure_and_store(self._session.reads, table, column, index)
-                # The commit is done: the next reader measures it.
+                    measure_and_store(self._session.reads, table, column, index, self._worker.check_stopped)
+                # The commit is done: the next call or reader measures it.
                 except OmnigraphError as error:
                     log.warning("the recall of %s was not measured: %s", index.name, error)
         self._session.reads.wait_for_workers()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from omnigraph.commit.manifest_types import Commit, Snapshot
-from omnigraph.ops.session import Session, is_readable, list_row_rules
+from omnigraph.ops.session import Session, find_row_rules, is_readable, list_row_rules
 
 # No branch and no actor has this name: parentheses are not allowed in either.
 HIDDEN = "(hidden)"
@@ -25,7 +25,7 @@ def redact_commit(session: Session, commit: Commit) -> Commit:
         commit = msgspec.structs.replace(commit, merged_from=msgspec.structs.replace(merged, branch=HIDDEN))
     if commit.branch == session.log.branch or is_readable(session, commit.branch):
         branches = dict.fromkeys((session.log.branch, commit.branch))
-        hides_rows = any(session.find_row_rules(branch) is not None for branch in branches)
+        hides_rows = any(find_row_rules(session, branch) is not None for branch in branches)
         return _drop_row_facts(commit) if hides_rows else commit
     return msgspec.structs.replace(
         commit,

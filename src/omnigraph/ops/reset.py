@@ -10,7 +10,7 @@ from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.merge import build_manifest_change, build_table_results
 from omnigraph.ops.merge_result import TableMerge
 from omnigraph.ops.revision import locate_state
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.policy import Action
 
 OPERATION = "reset"
@@ -63,7 +63,9 @@ def reset(session: Session, call: ResetCall) -> ResetResult:
     manifest = state.manifest
     # `pin` refuses a table whose data was dropped permanently.
     tables = {key: (manifest.tables[key], state.pin(key)) for key in manifest.pins}
-    change = build_manifest_change(head.snapshot.manifest, tables, manifest.schema, (), target.open_whole_tables(state))
+    change = build_manifest_change(
+        head.snapshot.manifest, tables, manifest.schema, (), open_whole_tables(target, state)
+    )
     commit_id = None
     if not change.is_empty and not call.is_dry_run:
         plan = CommitPlan(

@@ -28,7 +28,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import MAX_ATTEMPTS
 from omnigraph.ops.schema_purge import describe_tag_losses, find_holders, find_purges, forget, purge_columns
-from omnigraph.ops.session import Session, without_limits
+from omnigraph.ops.session import Session, open_whole_tables, without_limits
 from omnigraph.policy import Action
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.bind import load_schema
@@ -161,7 +161,7 @@ def plan_schema(session: Session, source: Source, *, allows_data_loss: bool = Fa
     if not plan.drops_data or not plan.is_supported:
         return plan
     change = diff_catalogs(old, assign_identities(new, old, first=old.next_identity))
-    plan = count_losses(plan, count_dropped(View(old, session.open_whole_tables(head.snapshot)), change))
+    plan = count_losses(plan, count_dropped(View(old, open_whole_tables(session, head.snapshot)), change))
     if not plan.loses_data:
         return plan
     return _add_notes(plan, describe_tag_losses(session, find_purges(head.snapshot, change)))
@@ -221,7 +221,7 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     if not plan.is_supported:
         raise SchemaUnsupportedError([step for step in plan.steps if not step.is_supported])
     change = diff_catalogs(old, new)
-    view = View(old, session.open_whole_tables(snapshot))
+    view = View(old, open_whole_tables(session, snapshot))
     plan = count_losses(plan, count_dropped(view, change))
     if plan.drops_values and not (call.allows_drops or call.allows_data_loss):
         raise SchemaDropsDataError([step for step in plan.steps if step.lost])
@@ -280,7 +280,7 @@ def _stage_moves(
     session: Session, head: Head, change: CatalogChange, armed: ArmedWrite, purged_keys: Collection[str]
 ) -> tuple[Move, ...]:
     """Stage the column changes of all tables, under their current keys; purged tables get new files."""
-    tables = session.open_whole_tables(head.snapshot)
+    tables = open_whole_tables(session, head.snapshot)
     moves: list[Move] = []
     staged_files: list[str] = []
 

@@ -35,7 +35,7 @@ from omnigraph.ops.argument_checks import check_instant, check_text
 from omnigraph.ops.plan_cache import PlanCache
 from omnigraph.ops.query_cache import CatalogCache, QueryCache
 from omnigraph.ops.tail_keeper import TailKeeper
-from omnigraph.policy import Action, Actor, DeniedError, RowsHiddenError, WrongActorError, require
+from omnigraph.policy import Action, Actor, DeniedError, WrongActorError, require
 from omnigraph.row_rules import RowRules
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import Catalog
@@ -155,7 +155,7 @@ class Session:
 
         Raises:
             DeniedError: The policy does not allow it.
-            RowsHiddenError: The policy hides rows from the actor, and the operation does not.
+            DeniedError: The policy hides rows from the actor, and the operation does not.
             WrongActorError: The session acts for another actor than `signed`, or for none although there is a policy.
         """
         if signed is not None and self.actor is not None and signed != self.actor.name:
@@ -165,7 +165,7 @@ class Session:
             name = self.log.branch if branch is None else branch
             require(policy, self.actor, action, name, self.through)
             if not hides_rows:
-                self._require_all_rows(name)
+                _require_all_rows(self, name)
 
     def allow_on_graph(self, action: Action, *, hides_rows: bool = False) -> None:
         """Check, as `allow` does, an action that concerns the whole graph."""
@@ -173,21 +173,7 @@ class Session:
         if policy is not None:
             require(policy, self.actor, action, None, self.through)
             if not hides_rows:
-                self._require_all_rows(None)
-
-    def find_row_rules(self, branch: str | None) -> RowRules | None:
-        """Return which rows of a branch the actor sees; None means all."""
-        policy = self.runtime.policy
-        if policy is None:
-            return None
-        if self.actor is None:
-            raise WrongActorError.nobody_acts()
-        return policy.find_row_rules(self.actor, branch, self.through)
-
-    def _require_all_rows(self, branch: str | None) -> None:
-        if self.find_row_rules(branch) is not None:
-            assert self.actor is not None  # noqa: S101 - rules are those of an actor
-            raise RowsHiddenError(self.actor.name, branch)
+                _require_all_rows(self, None)
 
     def resolve_signer(self, named: str) -> str:
         """Return the author of a commit: the session's actor if the call names none, else the one it names."""
@@ -237,19 +223,7 @@ class Session:
 
     def open_tables(self, snapshot: Snapshot) -> SnapshotTables:
         """Return the tables of a snapshot, without the rows that the policy hides from the actor."""
-        return self.hide_rows(self.open_whole_tables(snapshot))
-
-    def open_whole_tables(self, snapshot: Snapshot) -> SnapshotTables:
-        """Return the tables of a snapshot with all rows: for what is written or moved, and for checks of that."""
-        return SnapshotTables(self.handles, snapshot, self.watch)
-
-    def hide_rows(self, tables: SnapshotTables) -> SnapshotTables:
-        """Return the same tables without the rows that the policy hides from the actor."""
-        rules = list_row_rules(self, tables.snapshot)
-        if not rules:
-            return tables
-        budget = self.watch or Budget(self.runtime.clock)
-        return MaskedTables(tables, self.load_catalog(tables.snapshot), rules, self.reads, budget)
+        return hide_rows(self, open_whole_tables(self, snapshot))
 
     def load_catalog(self, snapshot: Snapshot) -> Catalog:
         """Return the catalog of a snapshot; the same object while the schema is the same."""
@@ -374,6 +348,36 @@ def _check_origin(session: Session, head: Head, snapshot: Snapshot) -> None:
         session.allow(Action.READ, snapshot.commit.branch, hides_rows=True)
 
 
+def open_whole_tables(session: Session, snapshot: Snapshot) -> SnapshotTables:
+    """Return the tables of a snapshot with all rows: for what is written or moved, and for checks of that."""
+    return SnapshotTables(session.handles, snapshot, session.watch)
+
+
+def hide_rows(session: Session, tables: SnapshotTables) -> SnapshotTables:
+    """Return the same tables without the rows that the policy hides from the actor."""
+    rules = list_row_rules(session, tables.snapshot)
+    if not rules:
+        return tables
+    budget = session.watch or Budget(session.runtime.clock)
+    return MaskedTables(tables, session.load_catalog(tables.snapshot), rules, session.reads, budget)
+
+
+def find_row_rules(session: Session, branch: str | None) -> RowRules | None:
+    """Return which rows of a branch the actor sees; None means all."""
+    policy = session.runtime.policy
+    if policy is None:
+        return None
+    if session.actor is None:
+        raise WrongActorError.nobody_acts()
+    return policy.find_row_rules(session.actor, branch, session.through)
+
+
+def _require_all_rows(session: Session, branch: str | None) -> None:
+    if find_row_rules(session, branch) is not None:
+        assert session.actor is not None  # noqa: S101 - rules are those of an actor
+        raise DeniedError.rows_hidden(session.actor.name, branch)
+
+
 def list_row_rules(session: Session, snapshot: Snapshot) -> list[RowRules]:
     """Return which rows of a state the caller sees, by each branch that it is read under; none means all.
 
@@ -384,7 +388,7 @@ def list_row_rules(session: Session, snapshot: Snapshot) -> list[RowRules]:
     branches = {snapshot.branch}
     if snapshot.commit.branch != snapshot.branch and not _is_newest(session, snapshot):
         branches.add(snapshot.commit.branch)
-    found = [session.find_row_rules(branch) for branch in sorted(branches)]
+    found = [find_row_rules(session, branch) for branch in sorted(branches)]
     return [rules for rules in found if rules is not None]
 
 

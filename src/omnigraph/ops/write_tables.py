@@ -15,7 +15,7 @@ from omnigraph.commit.requirements import IdsAbsent, Requirement, TableUnchanged
 from omnigraph.commit.row_changes import MAX_KEPT_BYTES, MAX_KEPT_ROWS, RowChange
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.ops.commit_signature import check_signature
-from omnigraph.ops.session import Session
+from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.storage.key_lookup import RowLocations
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.staging import (
@@ -167,7 +167,7 @@ def stage_plan(
     """
     if armed is None and any(write.is_streamed for write in writes):
         armed = arm(session.log, parts.base, operation=parts.operation, actor=parts.actor)
-    tables = session.open_whole_tables(parts.base.snapshot)
+    tables = open_whole_tables(session, parts.base.snapshot)
     moves = stage_writes(session, tables, writes, armed, awaits_turn=awaits_turn)
     effective = tuple(move for move in moves if move.staged.has_effect)
     if not effective:

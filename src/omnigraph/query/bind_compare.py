@@ -459,8 +459,8 @@ def _build_literal_help(literal: lit.Literal, other: ExprType | None) -> str | N
         case lit.DateLiteral(), Scalar.DATETIME:
             return f"a Date is a day and a DateTime an instant: {_build_moment_help(literal.text)}"
         case lit.DateTimeLiteral(), Scalar.DATE:
-            day = literal.text[:10]
-            form = f'write `date("{day}")`' if _DAY.fullmatch(day) else _LITERAL_FORMS[lit.DateLiteral]
+            date = literal.text[:10]
+            form = f'write `date("{date}")`' if _DAY.fullmatch(date) else _LITERAL_FORMS[lit.DateLiteral]
             return f"a Date is a day and a DateTime an instant: {form}"
         case _:
             return None

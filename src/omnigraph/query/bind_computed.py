@@ -308,10 +308,9 @@ class ComputedBinder:
             return None
         if value is not None and isinstance(value.type, ShapedType):
             message = f"`{_clip(node)}` is {value.type}, which shapes results and is not calculated with"
-            help_ = f"its length is `length({_clip(node)})`" if isinstance(value.type, WalkOf) else None
-            if isinstance(value.type, ArrayOf):
-                help_ = f"its length is `size({_clip(node)})`"
-            self._report(node, message, help_)
+            call = "length" if isinstance(value.type, WalkOf) else "size"
+            has_length = isinstance(value.type, WalkOf | ArrayOf)
+            self._report(node, message, f"its length is `{call}({_clip(node)})`" if has_length else None)
             return None
         return value
 

@@ -73,15 +73,14 @@ def bind_field(
         case _:
             written = f"@{name.text}" if is_meta else name.text
             message = f"`.{written}` needs a record, a node or an edge, but this is {owner}"
-            help_ = _suggest_function(name.text, operand)
-            if isinstance(owner, ArrayOf) and not is_meta:
-                help_ = f"that of each element is a list of its own: `collect {{ each $x in … return $x.{name.text} }}`"
-            findings.add_error("T2", name.span, message, help_)
+            findings.add_error("T2", name.span, message, _suggest_form(name.text, operand, is_meta=is_meta))
             return None
 
 
-def _suggest_function(name: str, operand: Expr) -> str | None:
-    """Return the call that other languages write as a field: `$p.born.year`."""
+def _suggest_form(name: str, operand: Expr, *, is_meta: bool) -> str | None:
+    """Return what other languages write as a field: `$p.born.year`, `nodes($w).name`."""
+    if isinstance(operand.type, ArrayOf) and not is_meta:
+        return f"that of each element is a list of its own: `collect {{ each $x in … return $x.{name} }}`"
     if operand.type not in (Scalar.DATE, Scalar.DATETIME) or name not in SIGNATURES:
         return None
     return f"a part of a date is written `{name}(…)`"

@@ -59,7 +59,8 @@ def report_isolated(word: str, span: Span, findings: DiagnosticCollector) -> Non
     """Report a block that reads nothing from the clauses around it."""
     effect = "all rows would have the same matches" if word == "optional" else "it would keep or drop all rows"
     message = f"this `{word}` block shares no variable with the clauses around it, so {effect}"
-    findings.add_error("T9", span, message, "share a variable: use one of the clauses around the block")
+    earlier = ", or of an `optional` block before it" if word == "optional" else ""
+    findings.add_error("T9", span, message, f"share a variable: use one of the clauses around the block{earlier}")
 
 
 # --- optional ------------------------------------------------------------------------------------

@@ -84,6 +84,10 @@ class NameProposals:
         """Yield what may follow the point after a variable or a record."""
         owner = self.tokens[-2] if len(self.tokens) > 1 else None
         types: list[AnyType] = []
+        if owner is not None and owner.text in self.names.fields:
+            for name, detail in self.names.fields[owner.text].items():
+                yield Proposal(name, ProposalKind.PROPERTY, detail)
+            return
         if owner is not None and owner.kind is TokenKind.VARIABLE:
             types = self.list_types(self.names.variables.get(owner.text, set()))
         yield from self.propose_properties(types or self.catalog.types)

@@ -1,5 +1,6 @@
 """The names of a query that is being typed: its variables with their types, its columns, and named patterns."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ class NamesInScope:
     """The types that each variable can have, by its text with `$`; empty where they are unknown."""
     explicit: set[str] = field(default_factory=set)
     """The variables whose types are written in the text."""
+    fields: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The fields of parameters that are lists of records, and of the elements of these, with their types."""
     columns: dict[str, None] = field(default_factory=dict)
     patterns: dict[str, None] = field(default_factory=dict)
 
@@ -28,6 +31,7 @@ def collect_names(tokens: Sequence[Token], text_tokens: Iterable[Token], catalog
         if token.kind is TokenKind.VARIABLE:
             names.variables.setdefault(token.text, set())
             _record_binding(tokens, index, names, catalog)
+            _record_fields(tokens, index, names)
         elif token.text == "as" and index + 1 < len(tokens) and tokens[index + 1].kind is TokenKind.IDENT:
             names.columns[tokens[index + 1].text] = None
     # After all bindings, for a written type counts more than what an edge says of its ends.
@@ -82,12 +86,18 @@ def resolve_edges(tokens: Sequence[Token], index: int, catalog: Catalog) -> tupl
 
 
 def list_properties(types: Iterable[AnyType]) -> dict[str, Property]:
-    """Return the properties of these types by name; of a name that several have, the first."""
+    """Return the properties of these types by name; of a name that several have, the first.
+
+    Those that all of the types have come first: only these can be used without narrowing.
+    """
     properties: dict[str, Property] = {}
+    counts: Counter[str] = Counter()
     for type_ in types:
         for property_ in type_.properties:
             properties.setdefault(property_.name, property_)
-    return properties
+            counts[property_.name] += 1
+    most = max(counts.values(), default=0)
+    return dict(sorted(properties.items(), key=lambda item: counts[item[0]] < most))
 
 
 def _record_binding(tokens: Sequence[Token], index: int, names: NamesInScope, catalog: Catalog) -> None:
@@ -106,6 +116,24 @@ def _record_binding(tokens: Sequence[Token], index: int, names: NamesInScope, ca
             if tokens[at - 1].text == "insert":
                 names.variables[name] |= resolve_type_names(tokens, at, catalog)
                 break
+
+
+def _record_fields(tokens: Sequence[Token], index: int, names: NamesInScope) -> None:
+    """Record the fields of `$rows: [{name: String}]`, and those of `$r` in `each $r in $rows`."""
+    name = tokens[index].text
+    following = [token.text for token in tokens[index + 1 : index + 4]]
+    if following == [":", "[", "{"]:
+        fields: dict[str, str] = {}
+        at = index + 4
+        while at + 2 < len(tokens) and tokens[at].text not in ("}", "]"):
+            if tokens[at + 1].text == ":" and tokens[at].kind is TokenKind.IDENT:
+                fields[tokens[at].text] = tokens[at + 2].text
+            at += 1
+        names.fields[name] = fields
+    elif index and tokens[index - 1].text == "each" and following[:1] == ["in"]:
+        source = following[1] if len(following) > 1 else ""
+        if source in names.fields:
+            names.fields[name] = names.fields[source]
 
 
 def _record_hop(tokens: Sequence[Token], index: int, names: NamesInScope, catalog: Catalog) -> None:

@@ -375,7 +375,7 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
                 return message, help_
             if context is CallContext.STORED:
                 return message, "compute it in a stage: `match { … } with { $p, count($q) as n } update $p set { … }`"
-            return message, "use an aggregate in `return`, `having` or `order`, and not inside another one"
+            return message, "group in a stage before: `with { …, count(*) as n } return { sum($n) as total }`"
         case FunctionFamily.WINDOW:
             return message, "use a window function in `return` or `order`, and not inside an aggregate"
         case FunctionFamily.TEXT_VALUE:

@@ -22,7 +22,7 @@ from omnigraph.options import UpkeepOptions
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
-from omnigraph.spark.session.job_monitor import JobProgress, run_job
+from omnigraph.spark.session.job_monitor import run_job
 from omnigraph.spark.session.spark_session import session as spark_session
 from omnigraph.storage.compaction import (
     CompactedGroup,
@@ -185,7 +185,7 @@ class SparkMaintenanceWorker:
                 self.spark,
                 frame.collect,
                 description=f"omnigraph optimize: {doing} {table.path}",
-                on_progress=self._check_stopped,
+                on_progress=lambda _: self.check_stopped(),
             )
         except BaseException:
             files.lease.enter_phase(0)
@@ -199,8 +199,8 @@ class SparkMaintenanceWorker:
         clear(store, context.operation_id, phase=phase, keep=set(new_files))
         return texts
 
-    def _check_stopped(self, progress: JobProgress) -> None:
-        del progress
+    def check_stopped(self) -> None:
+        """See `OptimizeWorker`."""
         if self._is_over.is_set():
             raise UpkeepStoppedError
 

@@ -202,7 +202,7 @@ class SparkGraph:
             SourceError, MissingError, ParameterError: The query or its parameters are wrong.
             QueryError: It is a mutation, or a calculation exceeds its type.
             SparkUsageError: Spark does not run a form of the query, which is named; nothing was read.
-            ExportTargetError: The target exists, or executors don't see it.
+            ExportTargetError: The target exists, or executors don't see it, or a name has a dot that Lance refuses.
         """
         chosen = parse_choice("format", RowsFormat, format)
         place = os.fspath(target) if chosen is RowsFormat.TABLE else _resolve_path(target)

@@ -95,20 +95,13 @@ class LanceTable:
         self.path = path
         self.version = version
         self.watch = watch
+        # What identifies the rows of this version in keys of caches.
+        self.cache_version: int | str = version
         self._address_map: RowAddressMap | None = None
         self._data_files: dict[int, DataFileReader | None] = {}
 
     def __repr__(self) -> str:
         return f"Table({self.path!r}, {self.version})"
-
-    def with_watch(self, watch: Watch | None) -> "LanceTable":
-        """Return the same version, whose reads check another watch."""
-        return LanceTable(self.handles, self.path, self.version, watch)
-
-    @property
-    def cache_version(self) -> int | str:
-        """What identifies the rows of this version in keys of caches."""
-        return self.version
 
     @property
     def schema(self) -> pa.Schema:

@@ -34,6 +34,11 @@ class CandidateTable(Protocol):
         ...
 
     @property
+    def seen(self) -> LanceTable:
+        """The stored rows that the writer sees."""
+        ...
+
+    @property
     def rows(self) -> pa.Table:
         """The incoming rows, each id once, without those of `streamed`."""
         ...
@@ -68,10 +73,6 @@ class CandidateTable(Protocol):
 
     def find_committed_ids(self, ids: pa.Array) -> pa.Array:
         """Return those of the ids that stored rows have, including rows that are replaced or deleted."""
-        ...
-
-    def find_linkable_ids(self, ids: pa.Array) -> pa.Array:
-        """Return those of the ids that stored rows have which an edge may lead to."""
         ...
 
 

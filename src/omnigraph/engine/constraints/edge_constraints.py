@@ -23,7 +23,7 @@ from omnigraph.engine.constraints.violations import ConstraintFindings, quote_va
 from omnigraph.schema.arrow import DST, END_NAMES, ID, SRC
 from omnigraph.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.storage.columnar_sets import Column, Positions, concat_chunks, find_positions, is_among
-from omnigraph.storage.key_lookup import find_rows
+from omnigraph.storage.key_lookup import find_existing_ids, find_rows
 
 NO_IDS = pa.array([], pa.string())
 
@@ -74,8 +74,14 @@ def build_node_lookup(state: CandidateState, node_name: str) -> NodeLookup:
     return NodeLookup(
         table_key=nodes.type.table_key,
         iter_outside=lambda columns: (exclude(column.unique(), nodes.rows.column(ID)) for column in columns),
-        find_remaining=lambda ids: exclude(nodes.find_linkable_ids(ids), deleted),
+        find_remaining=lambda ids: exclude(_find_seen_ids(nodes, ids), deleted),
     )
+
+
+def _find_seen_ids(nodes: CandidateTable, ids: pa.Array) -> pa.Array:
+    """Return those of the ids that are of stored nodes; to an edge, those that the writer does not see don't exist."""
+    stored = nodes.find_committed_ids(ids)
+    return stored if nodes.seen is nodes.table else find_existing_ids(nodes.seen, stored)
 
 
 def find_missing_ends(

@@ -8,8 +8,10 @@ value of a small one in memory that DuckDB does not count (`repeat`, `lpad`, `li
 
 Of the others, 20 aggregates and 16 functions of values were tried with arguments that make their values as large as
 possible. Aggregates count what they hold. Two functions can make a value as large as the product of two others, in one
-step that nothing can stop: `replace` and `regexp_replace`. They check the sizes of their arguments first. What is left,
-such as lists that become JSON, is stopped when the process grows (`process_memory`).
+step that nothing can stop: `replace` and `regexp_replace`. Distances of two texts compare each character with each:
+`damerau_levenshtein` of two texts of 20,000 took 3 GB, and `levenshtein` of 100,000 ran for 34 s after its deadline.
+These check the sizes of their arguments first. What is left, such as lists that become JSON, is stopped when the
+process grows (`process_memory`).
 """
 
 import duckdb
@@ -73,6 +75,8 @@ SCALAR_FUNCTIONS = frozenset(_NAMES.split())
 TABLE_FUNCTIONS = frozenset({"generate_series", "json_each", "json_tree", "range", "unnest"})
 # The largest value that a replacement may have: `replace(x, 'x', x)` of 60,000 characters would have 3.6 GB.
 _MAX_REPLACED_CHARACTERS = 2**28
+# The most pairs of characters that a distance compares: a step computes it for up to 2,048 rows, in 7 seconds.
+_MAX_COMPARED_CHARACTERS = 2**20
 
 
 def bound_functions(connection: duckdb.DuckDBPyConnection) -> None:
@@ -82,15 +86,32 @@ def bound_functions(connection: duckdb.DuckDBPyConnection) -> None:
     too_large = f"(cast(length(source) as hugeint) + 1) * (length(target) + 1) > {_MAX_REPLACED_CHARACTERS}"
     for name, signatures in _REPLACEMENTS.items():
         message = f"the result of `{name}` may have more than {_MAX_REPLACED_CHARACTERS:,} characters"
-        overloads = [
-            # With its schema: a macro that calls its own name is expanded without end.
-            f"({arguments}) as case when {too_large} then error('{message}') else system.main.{name}({arguments}) end"
-            for arguments in signatures
-        ]
-        connection.execute(f"create temp macro {name}{', '.join(overloads)}")
+        _bound(connection, name, signatures, too_large, message)
+    too_long = f"cast(length(a) as hugeint) * length(b) > {_MAX_COMPARED_CHARACTERS}"
+    for name, signatures in _DISTANCES.items():
+        message = f"`{name}` compares texts whose lengths are at most {_MAX_COMPARED_CHARACTERS:,} if multiplied"
+        _bound(connection, name, signatures, too_long, message)
+
+
+def _bound(
+    connection: duckdb.DuckDBPyConnection, name: str, signatures: tuple[str, ...], is_refused: str, message: str
+) -> None:
+    overloads = [
+        # With its schema: a macro that calls its own name is expanded without end.
+        f"({arguments}) as case when {is_refused} then error('{message}') else system.main.{name}({arguments}) end"
+        for arguments in signatures
+    ]
+    connection.execute(f"create temp macro {name}{', '.join(overloads)}")
 
 
 _REPLACEMENTS = {
     "replace": ("source, part, target",),
     "regexp_replace": ("source, part, target", "source, part, target, options"),
+}
+_DISTANCES = {
+    "damerau_levenshtein": ("a, b",),
+    "editdist3": ("a, b",),
+    "jaro_similarity": ("a, b", "a, b, cutoff"),
+    "jaro_winkler_similarity": ("a, b", "a, b, cutoff"),
+    "levenshtein": ("a, b",),
 }

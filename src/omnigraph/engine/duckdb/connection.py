@@ -79,7 +79,7 @@ class Interruption:
 
     is_out_of_memory: bool = False
     error: BaseException | None = None
-    """What the caller's own function raised when it was told the progress."""
+    """What the caller's own function for the progress raised."""
 
     def raise_error(self) -> None:
         """Raise the error of the caller's function, if there is one."""

@@ -292,11 +292,11 @@ class PlanBuilder:
         is_few = last is None and combinations * MIN_MERGE_FACTOR <= self.rows
         if last is not None:
             # The far ends of this hop are merged by themselves, so they must repeat.
-            may_help = bool(repeated & {last.source, last.target}) and self._may_meet_hub([last])
+            may_help = bool(repeated & {last.source, last.target}) and _may_meet_hub([last], self.context.costs)
         else:
             # A condition that closes a cycle runs together with the hop before it.
             is_closed = any(hop.source in self.bound and hop.target in self.bound for hop in hops)
-            may_help = bool(repeated) and not is_closed and self._may_meet_hub(hops)
+            may_help = bool(repeated) and not is_closed and _may_meet_hub(hops, self.context.costs)
         if values and (is_few or may_help):
             step = Merge(
                 number=self.context.next_number(),
@@ -307,11 +307,6 @@ class PlanBuilder:
                 is_for_hubs=not is_few,
             )
             self.add(step, reads=(value.variable for value in values))
-
-    def _may_meet_hub(self, hops: list[Hop]) -> bool:
-        """Return whether hops follow stored edges, so many that one node may have most of the paths."""
-        is_plain = not any(hop.is_multi or hop.walk is not None or hop.derived is not None for hop in hops)
-        return is_plain and any(self.context.costs.count(hop.edge.name) >= MIN_HUB_EDGES for hop in hops)
 
     def _find_later_reads(self, left: Iterable[Hop]) -> tuple[Prop | Identity | Entity, ...]:
         """Return what the output and pending predicates read of the bound variables: values, or the row's identity."""
@@ -369,3 +364,9 @@ class PlanBuilder:
 def _is_grouped(type_: ValueType) -> bool:
     """Return whether values of a type can be compared as a whole column."""
     return isinstance(type_, Scalar | EnumOf) and type_ is not Scalar.BLOB
+
+
+def _may_meet_hub(hops: list[Hop], costs: CostModel) -> bool:
+    """Return whether hops follow stored edges, so many that one node may have nearly all paths."""
+    is_plain = not any(hop.is_multi or hop.walk is not None or hop.derived is not None for hop in hops)
+    return is_plain and any(costs.count(hop.edge.name) >= MIN_HUB_EDGES for hop in hops)

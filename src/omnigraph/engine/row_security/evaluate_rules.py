@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from omnigraph.row_rules import (
     Always,
-    And,
+    BothHold,
     Condition,
+    EitherHolds,
     Fails,
     HasValue,
     IsOneOf,
     IsTrue,
     IsType,
-    Not,
-    Or,
+    Negation,
     Orders,
     TypeRules,
 )
@@ -105,13 +105,13 @@ class _Evaluator:
                 return self._among(name, values)
             case Orders(name, operator, bound):
                 return self._order(name, operator, bound)
-            case Not(inner):
+            case Negation(inner):
                 outcome = self.evaluate(inner)
                 return _Outcome(~(outcome.true | outcome.fails), outcome.fails)
-            case And(left, right):
+            case BothHold(left, right):
                 first, second = self.evaluate(left), self.evaluate(right)
                 return _Outcome(first.true & second.true, first.fails | (first.true & second.fails))
-            case Or(left, right):
+            case EitherHolds(left, right):
                 first, second = self.evaluate(left), self.evaluate(right)
                 is_false = ~(first.true | first.fails)
                 return _Outcome(first.true | (is_false & second.true), first.fails | (is_false & second.fails))

@@ -19,7 +19,6 @@ from omnigraph.storage.data_file_reader import DataFileReader
 from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.lance_table import ADDRESS, IndexCoverage, LanceTable
 from omnigraph.storage.row_addresses import RowAddressMap
-from omnigraph.storage.watch import Watch
 
 _FRAGMENT_SHIFT, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
@@ -89,15 +88,7 @@ class MaskedTable(LanceTable):
         self._whole = table
         self._mask = mask
         self._seen_map: RowAddressMap | None = None
-
-    def with_watch(self, watch: Watch | None) -> "MaskedTable":
-        """Return the same rows, whose reads check another watch."""
-        return MaskedTable(self._whole.with_watch(watch), self._mask)
-
-    @property
-    def cache_version(self) -> str:
-        """What identifies the rows of this version in keys of caches."""
-        return f"{self.version} hidden {self._mask.digest}"
+        self.cache_version = f"{table.version} hidden {mask.digest}"
 
     def count(self, where: str | None = None) -> int:
         """Return the number of seen rows, or of those that match."""

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Positions
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.engine.search.index_ranking import compute_exactly, rank_by_index
+from omnigraph.engine.search.index_ranking import MEDIUM_BYTES, compute_exactly, rank_by_index
 from omnigraph.engine.search.nearest_neighbours import (
     iter_vector_batches,
     load_vectors,
@@ -21,9 +21,6 @@ from omnigraph.query.expr import Nearest
 Floats = NDArray[np.float64]
 # With fewer candidates than one row in this many, their vectors are read individually and not the whole column.
 _LOOKUP_DIVISOR = 64
-# Vectors of more bytes are held only if they are searched often: to load a million of 384 took 8 s of CPU and, for a
-# while, 3.6 GB; a scan of them takes 2 s.
-_MEDIUM_BYTES = 512 * 2**20
 
 
 def rank_nearest(
@@ -68,7 +65,7 @@ def rank_exactly(search: VectorSearch, candidates: Positions, top: int | None) -
     if not rows.is_resident(column):
         if len(candidates) * _LOOKUP_DIVISOR < rows.size:
             # Few candidates: only their vectors are read.
-            return compute_exactly(search, candidates)
+            return compute_exactly(search, candidates, may_hold=True)
         if not costs.has_room_for(column) or not _is_worth_holding(search):
             return _rank_by_scan(search, candidates, top)
     vectors = load_vectors(context, rows, column)
@@ -84,7 +81,7 @@ def _is_worth_holding(search: VectorSearch) -> bool:
     costs, column = search.rows.columns.costs, search.column
     what = f"vectors of {column}"
     # Of a column of medium size, a scan takes as long as loading it.
-    if costs.estimate_bytes(column) <= _MEDIUM_BYTES:
+    if costs.estimate_bytes(column) <= MEDIUM_BYTES:
         return costs.is_light(column) or costs.is_repeated(what)
     return costs.is_frequent(what)
 

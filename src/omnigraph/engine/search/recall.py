@@ -180,12 +180,17 @@ def load_curve(cache: GraphCache, rows: TableReader, column: str, index: StoredV
     return None
 
 
-def measure_and_store(cache: GraphCache, table: LanceTable, column: str, index: StoredVectorIndex) -> None:
-    """Measure the curve of an index, and store it for all readers, unless that was done before."""
+def measure_and_store(
+    cache: GraphCache, table: LanceTable, column: str, index: StoredVectorIndex, check: Check
+) -> None:
+    """Measure the curve of an index, and store it for all readers, unless that was done before.
+
+    `check` is called between searches; an error that it raises ends the measurement.
+    """
     stored = cache.read_derived(_build_key(table, column, index))
     if stored is not None and _decode_curve(stored) is not None:
         return
-    _store_curve(cache, table, column, index, measure_curve(table, column, index, lambda: None))
+    _store_curve(cache, table, column, index, measure_curve(table, column, index, check))
 
 
 def _store_curve(

@@ -71,18 +71,12 @@ class GraphCache:
         with self._lock:
             realm = self._realms.get(view.realm)
             if realm is None:
-                realm = copy.copy(self)
-                realm._enter_realm(view.realm)  # noqa: SLF001 - a copy of its own
+                # What is stored beside the tables is made of all rows.
+                realm = self.without_derived()
+                vars(realm).update(realm=view.realm, _versions=VersionCache(), _background_keys=set())
+                realm._lock = threading.Lock()  # noqa: SLF001 - a copy of its own
                 self._realms.put(view.realm, realm)
             return realm
-
-    def _enter_realm(self, realm: str) -> None:
-        """Have readers of its own; this is a fresh copy. What is stored beside the tables is made of all rows."""
-        self.realm = realm
-        self._derived = None
-        self._versions = VersionCache()
-        self._background_keys = set()
-        self._lock = threading.Lock()
 
     def get_reader(self, view: View, type_: AnyType) -> TableReader:
         """Return the reader of a type's table at the version that the snapshot pins."""
@@ -126,7 +120,7 @@ class GraphCache:
         """
         if view.realm != self.realm:
             return self.select_realm(view).get_topology(view, edge, budget)
-        tables = self._get_tables(view, edge)
+        tables = _open_tables(self, view, edge)
         key = _build_topology_key(tables)
         return self.lru.get_or_build(
             key, lambda: self._build_topology(tables, key, budget), lambda topology: topology.nbytes, budget
@@ -136,7 +130,7 @@ class GraphCache:
         """Return whether `get_topology` is cheap: it is in memory, or was stored by another process."""
         if view.realm != self.realm:
             return self.select_realm(view).has_topology(view, edge)
-        tables = self._get_tables(view, edge)
+        tables = _open_tables(self, view, edge)
         if _build_topology_key(tables) in self.lru:
             return True
         if self._derived is None or tables.edges.count < MIN_DERIVED_EDGES:
@@ -155,11 +149,6 @@ class GraphCache:
     def get_stats(self) -> CacheStats:
         """Return the size of the cache, and its hits and misses."""
         return self.lru.get_stats()
-
-    def _get_tables(self, view: View, edge: EdgeType) -> TopologyTables:
-        nodes = view.catalog.nodes
-        types = (edge, nodes[edge.source], nodes[edge.target])
-        return TopologyTables(*(self.get_reader(view, type_) for type_ in types))
 
     def _build_topology(self, tables: TopologyTables, key: Key, budget: Budget) -> Topology:
         """Build a topology by updating that of an earlier version if there is one, else from all edges."""
@@ -302,6 +291,13 @@ class GraphCache:
         while running := [worker for worker in self._workers if worker.is_alive()]:
             for worker in running:
                 worker.join()
+
+
+def _open_tables(cache: GraphCache, view: View, edge: EdgeType) -> TopologyTables:
+    """Return the readers of the tables of a topology."""
+    nodes = view.catalog.nodes
+    types = (edge, nodes[edge.source], nodes[edge.target])
+    return TopologyTables(*(cache.get_reader(view, type_) for type_ in types))
 
 
 class _ProcessEndsError(Exception):

@@ -10,7 +10,7 @@ from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.engine.row_security.evaluate_rules import RowValues, find_seen_rows
 from omnigraph.engine.row_security.masked_tables import MaskedTables
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
-from omnigraph.policy import HiddenRowError
+from omnigraph.policy import DeniedError
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import EdgeType
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
@@ -21,20 +21,20 @@ def check_rows_seen(table: PendingTable, ids: pa.Array) -> None:
     """Check that the writer sees the committed rows with these ids.
 
     Raises:
-        HiddenRowError: It does not.
+        DeniedError: It does not.
     """
     if table.seen is table.table or not len(ids):
         return
     hidden = ids.filter(pa.array(~is_among(ids, find_existing_ids(table.seen, ids))))
     if len(hidden):
-        raise HiddenRowError.row_hidden(table.type.name, hidden[0].as_py())
+        raise DeniedError.row_hidden(table.type.name, hidden[0].as_py())
 
 
 def check_writes(pending: WriteBuffer, seen: MaskedTables) -> None:
     """Check that the writer sees every row that is replaced or deleted, and every row that is put.
 
     Raises:
-        HiddenRowError: It does not see one.
+        DeniedError: It does not see one.
     """
     for table in pending.touched:
         _check_deleted(table)
@@ -49,7 +49,7 @@ def _check_deleted(table: PendingTable) -> None:
         check_rows_seen(table, deleted)
     elif table.seen is not table.table and len(find_existing_ids(table.seen, deleted)) < len(deleted):
         # Statements select seen edges only, so these go with a node.
-        raise HiddenRowError.edge_hidden(table.type.name)
+        raise DeniedError.edge_hidden(table.type.name)
 
 
 def _check_put(table: PendingTable, seen: MaskedTables) -> None:
@@ -59,7 +59,7 @@ def _check_put(table: PendingTable, seen: MaskedTables) -> None:
     # The ends of an edge have been checked as those of every edge, for which hidden nodes do not exist.
     hidden = np.flatnonzero(~find_seen_rows(seen.list_type_rules(type_), values))
     if len(hidden):
-        raise HiddenRowError.row_out_of_sight(type_.name, rows.column(ID)[int(hidden[0])].as_py())
+        raise DeniedError.row_out_of_sight(type_.name, rows.column(ID)[int(hidden[0])].as_py())
 
 
 def build_requirements(pending: WriteBuffer, read_types: Iterable[str], *, is_row_local: bool) -> list[Requirement]:

@@ -32,7 +32,7 @@ from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType, EdgeType, NodeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.columnar_sets import is_among
-from omnigraph.storage.key_lookup import RowAddressCache, RowLocations, find_existing_ids
+from omnigraph.storage.key_lookup import RowAddressCache, RowLocations
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.watch import Watch
 
@@ -147,11 +147,6 @@ class PendingTable:
         """Return those of the ids that committed rows have, including rows that are replaced or deleted here."""
         return self.known.find_existing(ids, self.replaced_ids)
 
-    def find_linkable_ids(self, ids: pa.Array) -> pa.Array:
-        """Return those of the ids that committed rows have which an edge may lead to: rows that the writer sees."""
-        existing = self.find_committed_ids(ids)
-        return existing if self.seen is self.table else find_existing_ids(self.seen, existing)
-
     @property
     def located(self) -> RowLocations | None:
         """The addresses of the committed rows that are replaced or deleted; None if not all were looked up."""
@@ -204,7 +199,11 @@ class PendingTable:
         """Return the rows for which the predicate is true, committed and pending; `watch` replaces the table's."""
         names = list(dict.fromkeys([ID, *columns, *find_columns(predicate)]))
         filter_ = build_table_filter(predicate, inputs)
-        table = self.seen if watch is None else self.seen.with_watch(watch)
+        table = self.seen
+        if watch is not None:
+            # Only rows of a writer who sees all may be too many to buffer.
+            assert self.seen is self.table  # noqa: S101 - see `run_statements`
+            table = LanceTable(self.table.handles, self.table.path, self.table.version, watch)
         named_ids = find_named_ids(self.type, split_conjuncts(predicate), inputs)
         if named_ids is not None:
             rows = self._exclude_superseded(table.find_rows(ID, named_ids, names, with_address=True))

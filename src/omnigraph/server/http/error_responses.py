@@ -6,7 +6,7 @@ from omnigraph.commit.conflict import ConflictError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json
 from omnigraph.lang.diagnostics import SourceError
-from omnigraph.policy import DeniedError, HiddenRowError, RowsHiddenError, WrongActorError
+from omnigraph.policy import DeniedError, WrongActorError
 
 STATUS_BY_KIND: dict[Kind, int] = {
     Kind.INVALID: 400,
@@ -48,7 +48,7 @@ _RESERVED = frozenset({"error", "code", "kind", "request_id", "diagnostics", "ma
 _SAFE_FACTS = ("commit_id", "branch")
 _DAMAGED = "the stored data is damaged, or has another format"
 _UNREACHABLE = "a service that the server depends on does not respond as expected"
-_POLICY_ERRORS = (DeniedError, HiddenRowError, RowsHiddenError, WrongActorError)
+_POLICY_ERRORS = (DeniedError, WrongActorError)
 # The `Retry-After` header by status.
 RETRY_SECONDS = {429: 1, 503: 2}
 

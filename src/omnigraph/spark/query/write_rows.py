@@ -3,15 +3,12 @@
 None of the rows pass this process. The target is new: nothing is replaced.
 """
 
-import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 
-import lance
 import pyarrow as pa
-from lance.fragment import FragmentMetadata, write_fragments
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everyone knows it by
 
@@ -22,6 +19,7 @@ from omnigraph.spark.read.spark_types import from_spark_array
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import run_job
+from omnigraph.storage.plain_table import create_plain_table, list_data_files, write_plain_rows
 
 _RESULT_DDL = "fragment string, rows long"
 _RESULT_SCHEMA = pa.schema([pa.field("fragment", pa.string()), pa.field("rows", pa.int64())])
@@ -51,7 +49,7 @@ def write_rows(rows: SparkRows, target: str, format_: RowsFormat, commit_id: str
     """Write the rows of a query to a new target, in their order.
 
     Raises:
-        ExportTargetError: The target exists, or executors don't see it.
+        ExportTargetError: The target exists, or executors don't see it, or a name has a dot that Lance refuses.
         QueryError: A calculation or an aggregate exceeds its type.
         SparkFailedError: Spark failed.
     """
@@ -84,16 +82,22 @@ def _write_lance(rows: SparkRows, target: str) -> int:
     if _exists(target):
         raise _refuse(target)
     schema = rows.schema
-    frame = map_tasks(rows.frame, _build_task(target, schema), _RESULT_DDL)
+    dotted = next((name for name in schema.names if "." in name), None)
+    if dotted is not None:
+        reason = f"a column of a Lance table has no dot in its name; give `{dotted}` another one with `as`"
+        raise ExportTargetError(f"`{target}`", reason)
+    # A task knows columns by position: names of a result may differ in case only.
+    numbered = rows.frame.toDF(*(f"c{number}" for number in range(len(schema))))
+    frame = map_tasks(numbered, _build_task(target, schema), _RESULT_DDL)
     is_done = False
     try:
         # Rows of tasks come in the order of their partitions, which is that of the query.
         written = run_job(
             frame.sparkSession, frame.collect, description=f"omnigraph query {rows.query_name}: write lance"
         )
-        fragments = [FragmentMetadata.from_json(row["fragment"]) for row in written]
+        fragments = [row["fragment"] for row in written]
         _check_files(target, fragments)
-        lance.LanceDataset.commit(target, lance.LanceOperation.Overwrite(schema, fragments))
+        create_plain_table(target, schema, fragments)
         is_done = True
     finally:
         if not is_done and "://" not in target:
@@ -111,24 +115,17 @@ def _build_task(target: str, schema: pa.Schema) -> TaskBody:
                 nonlocal count
                 for batch in batches:
                     count += batch.num_rows
-                    # By position: names of a result may differ in case only.
                     columns = [from_spark_array(batch.column(at), each.type) for at, each in enumerate(schema)]
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
             reader = pa.RecordBatchReader.from_batches(schema, convert())
             with wrap_file_errors(target):
-                fragments = write_fragments(reader, target, schema=schema, mode="append")
+                fragments = write_plain_rows(target, reader)
             for number, fragment in enumerate(fragments):
-                text = _to_json(fragment)
-                yield pa.RecordBatch.from_pylist(
-                    [{"fragment": text, "rows": 0 if number else count}], schema=_RESULT_SCHEMA
-                )
+                row = {"fragment": fragment, "rows": 0 if number else count}
+                yield pa.RecordBatch.from_pylist([row], schema=_RESULT_SCHEMA)
 
     return run
-
-
-def _to_json(fragment: FragmentMetadata) -> str:
-    return json.dumps(fragment.to_json())
 
 
 def _exists(target: str) -> bool:
@@ -136,10 +133,10 @@ def _exists(target: str) -> bool:
     return "://" not in target and Path(target).exists()
 
 
-def _check_files(target: str, fragments: list[FragmentMetadata]) -> None:
+def _check_files(target: str, fragments: Sequence[str]) -> None:
     for fragment in fragments if "://" not in target else ():
         # An executor on another machine may have written to a local disk of its own.
-        if not all((Path(target) / "data" / file.path).exists() for file in fragment.files):
+        if not all((Path(target) / path).exists() for path in list_data_files(fragment)):
             reason = "files that executors wrote are missing here; name a directory that this machine shares with them"
             raise ExportTargetError(f"`{target}`", reason)
 
