@@ -118,5 +118,7 @@ def test_a_batch_read_of_the_source_gives_the_same_and_errors_are_plain(
     assert "[omnigraph:" not in str(refused.value)
     rows = spark.readStream.format("omnigraph").options(graph=graph.uri, type="Person").load()
     sink = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
-    with pytest.raises(PySparkException, match="`changes`: a stream reads the change feed"):
+    with pytest.raises(
+        PySparkException, match="`changes` of the data source `omnigraph`: a stream reads the change feed"
+    ):
         sink.start().awaitTermination()
