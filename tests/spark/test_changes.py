@@ -116,6 +116,9 @@ def test_a_batch_read_of_the_source_gives_the_same_and_errors_are_plain(
     with pytest.raises(PySparkException, match="CommitMissingError") as refused:
         reader.options(since="01ARZ3NDEKTSV4RRFFQ69G5FAV").load().collect()
     assert "[omnigraph:" not in str(refused.value)
-    with pytest.raises(PySparkException, match="`changes`: a stream reads the change feed"):
-        rows = spark.readStream.format("omnigraph").options(graph=graph.uri, type="Person").load()
-        rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+    rows = spark.readStream.format("omnigraph").options(graph=graph.uri, type="Person").load()
+    sink = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    with pytest.raises(
+        PySparkException, match="`changes` of the data source `omnigraph`: a stream reads the change feed"
+    ):
+        sink.start().awaitTermination()

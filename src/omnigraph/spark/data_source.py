@@ -51,6 +51,7 @@ STORAGE = "storage_secrets"
 _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
 # Options that Spark itself passes on to every source; `provider` is that of a table (`create table … using omnigraph`).
 _SPARK_OPTIONS = frozenset({"checkpointlocation", "path", "provider"})
+_TABLE_PREFIX = "option."
 _CHANGE_OPTIONS = frozenset({"changes", "graph", "branch", "since", "types", STORAGE})
 _READ_OPTIONS = frozenset(
     {"graph", "type", "branch", "snapshot", "at", "changes", "columns", "filter", "partitions", STORAGE}
@@ -218,8 +219,8 @@ def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTar
 
 
 def _check_options(options: Mapping[str, str], allowed: frozenset[str]) -> dict[str, str]:
-    # Spark's option names are case-insensitive.
-    lowered = {name.lower(): value for name, value in options.items()}
+    # Spark's option names are case-insensitive; of a table it also passes each with a prefix.
+    lowered = {name.lower(): value for name, value in options.items() if not name.lower().startswith(_TABLE_PREFIX)}
     for name in lowered:
         if name not in allowed | _SPARK_OPTIONS:
             near = find_closest(name, allowed)

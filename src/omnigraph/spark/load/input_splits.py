@@ -134,7 +134,7 @@ def plan_splits(
 
 
 def pack_splits(splits: Sequence[Split], *, target_bytes: int, cores: int) -> list[range]:
-    """Group consecutive splits to packs of up to `target_bytes`, each read by one task, which stages its rows together.
+    """Return consecutive splits in packs of up to `target_bytes`: a task reads a pack, and stages its rows together.
 
     Packs are smaller if there would be fewer than cores. A split that is larger than the target is a pack of its own.
     """

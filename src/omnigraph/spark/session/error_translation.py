@@ -84,7 +84,7 @@ def carry_errors() -> Iterator[None]:
 def name_errors() -> Iterator[None]:
     """Wrap a method of a data source: Spark's own exception quotes our error's name and message, and nothing else.
 
-    Users call Spark themselves there, so nobody would unpack what `carry_errors` adds.
+    Users call Spark themselves there, so what `carry_errors` adds would never be unpacked.
     """
     _freeze_garbage()
     try:
