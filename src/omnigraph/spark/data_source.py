@@ -49,8 +49,10 @@ NAME = "omnigraph"
 # The object store's settings as JSON. Spark redacts options whose names contain "secret".
 STORAGE = "storage_secrets"
 _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
-# Options that Spark itself passes on to every source; `provider` is that of a table (`create table … using omnigraph`).
-_SPARK_OPTIONS = frozenset({"checkpointlocation", "path", "provider"})
+# Options that Spark itself passes on to every source.
+_SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
+# For a table (`create table … using omnigraph`), Spark adds its own properties, such as `owner`, to the options, and
+# repeats each option that the statement names with this prefix.
 _TABLE_PREFIX = "option."
 _CHANGE_OPTIONS = frozenset({"changes", "graph", "branch", "since", "types", STORAGE})
 _READ_OPTIONS = frozenset(
@@ -219,8 +221,10 @@ def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTar
 
 
 def _check_options(options: Mapping[str, str], allowed: frozenset[str]) -> dict[str, str]:
-    # Spark's option names are case-insensitive; of a table it also passes each with a prefix.
-    lowered = {name.lower(): value for name, value in options.items() if not name.lower().startswith(_TABLE_PREFIX)}
+    # Spark's option names are case-insensitive.
+    lowered = {name.lower(): value for name, value in options.items()}
+    named = {name.removeprefix(_TABLE_PREFIX): lowered[name] for name in lowered if name.startswith(_TABLE_PREFIX)}
+    lowered = named or lowered
     for name in lowered:
         if name not in allowed | _SPARK_OPTIONS:
             near = find_closest(name, allowed)
