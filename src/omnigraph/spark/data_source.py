@@ -96,12 +96,13 @@ class OmnigraphSource(DataSource):
             return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of the snapshot that `schema` was called for."""
+        """Return the reader of the snapshot that `schema` was called for, or of a table's newest."""
         with name_errors():
             if _reads_changes(self.options):
                 return ChangeReader(_parse_change_options(self.options), self.driver)
-            # Spark skips `schema` when the user passes one with `.schema(…)`.
-            if self._scan is None:
+            # Spark skips `schema` for a table, whose columns it has stored, and when the user passes one.
+            self._scan = self._scan or _plan_read(dict(self.options))
+            if _describe_columns(schema) != _describe_columns(self._scan.schema):
                 raise SparkUsageError.source_option(
                     "schema", f"it comes from the graph; select columns with `columns` ({', '.join(schema.names)})"
                 )
@@ -164,6 +165,10 @@ class ScanReader(DataSourceReader):
         with name_errors():
             check_build(self._driver)
             yield from read_task(self._scan, task)
+
+
+def _describe_columns(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
 # --- options -----------------------------------------------------------------------------------------
