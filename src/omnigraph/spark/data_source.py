@@ -51,9 +51,6 @@ STORAGE = "storage_secrets"
 _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
 # Options that Spark itself passes on to every source.
 _SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
-# For a table (`create table … using omnigraph`), Spark adds its own properties, such as `owner`, to the options, and
-# repeats each option that the statement names with this prefix.
-_TABLE_PREFIX = "option."
 _CHANGE_OPTIONS = frozenset({"changes", "graph", "branch", "since", "types", STORAGE})
 _READ_OPTIONS = frozenset(
     {"graph", "type", "branch", "snapshot", "at", "changes", "columns", "filter", "partitions", STORAGE}
@@ -96,13 +93,12 @@ class OmnigraphSource(DataSource):
             return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of the snapshot that `schema` was called for, or of a table's newest."""
+        """Return the reader of the snapshot that `schema` was called for."""
         with name_errors():
             if _reads_changes(self.options):
                 return ChangeReader(_parse_change_options(self.options), self.driver)
-            # Spark skips `schema` for a table, whose columns it has stored, and when the user passes one.
-            self._scan = self._scan or _plan_read(dict(self.options))
-            if _describe_columns(schema) != _describe_columns(self._scan.schema):
+            # Spark skips `schema` when the user passes one with `.schema(…)`.
+            if self._scan is None:
                 raise SparkUsageError.source_option(
                     "schema", f"it comes from the graph; select columns with `columns` ({', '.join(schema.names)})"
                 )
@@ -167,10 +163,6 @@ class ScanReader(DataSourceReader):
             yield from read_task(self._scan, task)
 
 
-def _describe_columns(schema: StructType) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in schema]
-
-
 # --- options -----------------------------------------------------------------------------------------
 
 
@@ -228,8 +220,6 @@ def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTar
 def _check_options(options: Mapping[str, str], allowed: frozenset[str]) -> dict[str, str]:
     # Spark's option names are case-insensitive.
     lowered = {name.lower(): value for name, value in options.items()}
-    named = {name.removeprefix(_TABLE_PREFIX): lowered[name] for name in lowered if name.startswith(_TABLE_PREFIX)}
-    lowered = named or lowered
     for name in lowered:
         if name not in allowed | _SPARK_OPTIONS:
             near = find_closest(name, allowed)
