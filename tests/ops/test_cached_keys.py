@@ -253,7 +253,7 @@ def test_threads_that_look_up_the_same_new_files_read_them_once(
     session = og.open_graph(graph.uri, runtime=Runtime(options=eager()))._session
     reads = count_reads(monkeypatch)
     have_looked = threading.Barrier(3)
-    get_keys = key_cache.KeyCache._get_keys
+    get_keys = key_cache._get_keys
     seen: set[int] = set()
 
     def wait_for_the_others(*args: Any) -> Any:
@@ -263,7 +263,7 @@ def test_threads_that_look_up_the_same_new_files_read_them_once(
             have_looked.wait(60)
         return known
 
-    monkeypatch.setattr(key_cache.KeyCache, "_get_keys", wait_for_the_others)
+    monkeypatch.setattr(key_cache, "_get_keys", wait_for_the_others)
     found: list[int] = []
 
     def look_up() -> None:

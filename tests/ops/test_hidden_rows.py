@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,40 @@ def test_hidden_rows_stay_hidden_after_an_optimization(tmp_path: Path, policies:
     graph.optimize()
 
     assert [ask(acting, query(text)) for text in READS.values()] == before
+
+
+def test_a_row_that_is_hidden_meanwhile_is_not_written(tmp_path: Path, policies: CedarPolicies) -> None:
+    """Visibility is part of what a write relies on: no commit of the actor has the row hidden before or after it."""
+    schema = """
+    node Person { name: String @key  region: String?  secret: Bool? }
+    edge Knows: Person -> Person { since: I64? }
+    """
+    graph = og.create_graph(str(tmp_path / "g"), schema, runtime=runtime())
+    graph.mutate('query a() { insert Person { name: "p0", region: "eu" } insert Person { name: "p1", region: "eu" } }')
+    acting = open_as(graph, policies.of_graph("g"))
+    writes = [
+        'update Person set { region: "eu" } where name = "p0"',
+        'insert Knows { from: "p0", to: "p1" }',
+        'match { $p: Person { name: "p0" } } update $p set { region: "eu" }',
+        'insert Person { name: "p0", region: "eu" }',
+    ]
+
+    def toggle() -> None:
+        for number in range(16):
+            value = "true" if number % 2 == 0 else "false"
+            text = 'update Person set { secret: VALUE } where name = "p0"'.replace("VALUE", value)
+            ask(graph, partial(mutate, text=text, actor="root"))
+
+    def write(first: int) -> None:
+        for number in range(8):
+            text = writes[(first + number) % len(writes)]
+            ask(acting, partial(mutate, text=text))
+
+    with ThreadPoolExecutor(3) as pool:
+        for future in [pool.submit(toggle), pool.submit(write, 0), pool.submit(write, 2)]:
+            future.result()
+
+    flag = 'query s() { match { $p: Person { name: "p0" } } return { $p.secret } }'
+    own = [commit for commit in graph.commits() if commit.actor == "eve"]
+    states = [graph.query(flag, snapshot=state).rows()[0] for commit in own for state in (commit.parent, commit.id)]
+    assert [state for state in states if state["p.secret"]] == []

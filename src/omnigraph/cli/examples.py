@@ -2,6 +2,10 @@
 
 # fmt: off
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "algorithm": (
+        "omnigraph algorithm pagerank people.omni --edge Knows --format csv",
+        "omnigraph algorithm shortest_paths people.omni --edge Knows --param start=Ada --param weight=weight",
+    ),
     "branch_create": (
         "omnigraph branch create review/ages people.omni",
         "omnigraph branch create before-the-load people.omni --at 2026-01-31T12:00:00Z",

@@ -422,7 +422,7 @@ class KeyCache:
         """
         key = ("keys", table.path, table.find_field_number(column.name), str(column.type))
         self._note_column(table.path, column.name, key)
-        known = self._get_keys(key, column)
+        known = _get_keys(self._cache, key, column)
         if drops_others and (
             len(known.values) > 2 * tail.rows + MAX_STALE_ROWS or len(known.files) > len(tail.files) + MAX_STALE_FILES
         ):
@@ -431,7 +431,7 @@ class KeyCache:
         if tail.files.keys() <= known.files.keys():
             return known
         with self._loading.get_or_build(key, threading.RLock):
-            known = self._get_keys(key, column)
+            known = _get_keys(self._cache, key, column)
             missing = {name: fragment for name, fragment in tail.files.items() if name not in known.files}
             if not missing:
                 return known
@@ -443,10 +443,6 @@ class KeyCache:
             merged = self._add(key, known, list(missing), counts, values)
         # Another thread, on another branch, may have dropped files of this tail.
         return merged if tail.files.keys() <= merged.files.keys() else known.add(list(missing), counts, values)
-
-    def _get_keys(self, key: tuple[object, ...], column: pa.Field) -> _FileKeys:
-        known = cast("_FileKeys | None", self._cache.get(key))
-        return _FileKeys(pa.array([], column.type), np.empty(0, np.int64), {}) if known is None else known
 
     def _find_ids(
         self, table: KeyedTable, files: Sequence[Files], positions: Positions, offsets: Positions
@@ -488,6 +484,11 @@ class KeyCache:
     def _get_columns(self, path: str) -> dict[str, tuple[object, ...]]:
         """Return the columns of a table that were looked up, with the key of each in the cache."""
         return self._columns.get(path) or {}
+
+
+def _get_keys(cache: ByteCache, key: tuple[object, ...], column: pa.Field) -> _FileKeys:
+    known = cast("_FileKeys | None", cache.get(key))
+    return _FileKeys(pa.array([], column.type), np.empty(0, np.int64), {}) if known is None else known
 
 
 def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Field, int]]) -> bool:
