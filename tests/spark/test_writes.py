@@ -165,12 +165,3 @@ def test_views_of_all_types_stay_and_show_one_snapshot(graph: og.Graph, spark: S
         handle.register("a.b")
     for name in ("og_Knows", "og_Person"):
         spark.catalog.dropTempView(name)
-
-
-def test_a_table_of_spark_sql_is_a_type(graph: og.Graph, spark: SparkSession) -> None:
-    graph.spark.spark  # noqa: B018 - makes the data source known
-    spark.sql(f"create table og_people using omnigraph options (graph '{graph.uri}', type 'Person')")
-    try:
-        assert spark.sql("select name, age from og_people where age > 30").collect() == [("ada", 36)]
-    finally:
-        spark.sql("drop table og_people")

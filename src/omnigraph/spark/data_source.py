@@ -49,9 +49,8 @@ NAME = "omnigraph"
 # The object store's settings as JSON. Spark redacts options whose names contain "secret".
 STORAGE = "storage_secrets"
 _WRITE_OPTIONS = frozenset({"graph", "type", "branch", "mode", "actor", "message", "idempotency_key", STORAGE})
-# Options that Spark itself passes on to every source; `provider` is that of a table (`create table … using omnigraph`).
-_SPARK_OPTIONS = frozenset({"checkpointlocation", "path", "provider"})
-_TABLE_PREFIX = "option."
+# Options that Spark itself passes on to every source.
+_SPARK_OPTIONS = frozenset({"checkpointlocation", "path"})
 _CHANGE_OPTIONS = frozenset({"changes", "graph", "branch", "since", "types", STORAGE})
 _READ_OPTIONS = frozenset(
     {"graph", "type", "branch", "snapshot", "at", "changes", "columns", "filter", "partitions", STORAGE}
@@ -219,8 +218,8 @@ def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTar
 
 
 def _check_options(options: Mapping[str, str], allowed: frozenset[str]) -> dict[str, str]:
-    # Spark's option names are case-insensitive; of a table it also passes each with a prefix.
-    lowered = {name.lower(): value for name, value in options.items() if not name.lower().startswith(_TABLE_PREFIX)}
+    # Spark's option names are case-insensitive.
+    lowered = {name.lower(): value for name, value in options.items()}
     for name in lowered:
         if name not in allowed | _SPARK_OPTIONS:
             near = find_closest(name, allowed)
