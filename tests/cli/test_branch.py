@@ -37,7 +37,8 @@ def names(graph: og.Graph) -> list[str]:
 def test_a_graph_that_is_given_first_is_told_to_go_last(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:
     _, err = run("branch", "create", graph.uri, "review/x", capsys=capsys, expected=4)
 
-    assert err.endswith(f"help: there is one at {graph.uri}; the graph is the last argument\n")
+    command = f"omnigraph branch create review/x {graph.uri}"
+    assert err.endswith(f"help: there is one at {graph.uri}, and the graph is the last argument: `{command}`\n")
 
 
 def test_create_says_what_was_made_from_what(graph: og.Graph, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """A slip of whoever calls the command is answered with what was probably meant."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,31 @@ def test_a_graph_in_the_place_of_a_name_is_told_its_place(arguments: list[str], 
     assert code == 2
     assert message.startswith(
         f"error: `people.omni` is a graph, but {place} is expected there: the graph is the last argument\n"
+    )
+
+
+def test_words_in_the_wrong_order_are_told_as_a_command_that_runs(told: Told) -> None:
+    text = 'query add($n: String) { insert P { name: $n } }'
+
+    code, message = told("mutate", "-e", text, "people.omni", "add", "--param", "n=a b")
+
+    command = message.splitlines()[-1].split("last argument: `")[1].rstrip("`")
+    assert code == 4
+    words = shlex.split(command)
+    assert words == ["omnigraph", "mutate", "-e", text, "add", "--param", "n=a b", "people.omni"]
+    assert told(*words[1:])[0] == 0
+
+
+@pytest.mark.parametrize("option", [("--input-format", "parquet"), ("--input-format=parquet",)])
+def test_a_format_that_was_chosen_is_not_blamed_on_the_name(option: tuple[str, ...], told: Told) -> None:
+    Path("P.csv").write_text("name\nada\n")
+
+    code, message = told("load", "people.omni", "P.csv", "--mode", "append", *option)
+
+    assert code == 1
+    assert message.startswith("error: `P.csv` can't be read in its format: Parquet")
+    assert message.splitlines()[-1] == (
+        "help: --input-format says parquet; without it the name of a file says its format"
     )
 
 

@@ -280,6 +280,68 @@ def test_the_headers_of_neo4j_say_what_columns_are(tmp_path: Path) -> None:
     assert [row["e.since"] for row in since] == [date(1840, 1, 31), None]
 
 
+def split(place: Path, **more: str) -> list[Path]:
+    """Files as `neo4j-admin` takes them: two headers, and their rows in files of their own."""
+    texts = {
+        "actors-header": "key:ID;name;born:int;:LABEL\n",
+        "actors-part1": "1;Ada;1815;Actor\n",
+        "actors-part2": "2;Bob;;Actor\n3;3;3;Actor\n",
+        "roles_header": ":START_ID;:END_ID;:TYPE\n",
+        "roles": "1;1;KNOWS\n1;3;KNOWS\n",
+    }
+    return write(place, **(texts | more))
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_headers_in_files_of_their_own_are_those_of_the_files_named_after_them(
+    tmp_path: Path, is_reversed: bool
+) -> None:
+    files = split(tmp_path)[:: -1 if is_reversed else 1]
+
+    inferred = og.infer_schema(files)
+    graph = og.create_graph(str(tmp_path / "g.omni"), inferred.source)
+    streams = og.read_files(files, inferred.source, mapping=inferred.mapping, mapping_base=tmp_path)
+    graph.load(streams, mode="append")  # type: ignore[arg-type]
+
+    rows = graph.query("match { $a: Actor } return { $a.name, $a.born } order { $a.key }").rows()
+    assert [tuple(row.values()) for row in rows] == [("Ada", 1815), ("Bob", None), ("3", 3)]
+    found = graph.query("match { $a: Actor  $a knows $b } return { $a.name, $b.name } order { $b.name }").rows()
+    assert [tuple(row.values()) for row in found] == [("Ada", "3"), ("Ada", "Ada")]
+
+
+def test_the_longest_name_of_a_header_wins_and_a_file_with_a_header_is_whole(tmp_path: Path) -> None:
+    files = split(
+        tmp_path,
+        **{
+            "actors-old-header": "key:ID;year:int;:LABEL\n",
+            "actors-old": "9;1900;Old\n",
+            "actors-whole": "name;key:ID;:LABEL\nCleo;7;Actor\n",
+        },
+    )
+
+    inferred = og.infer_schema(files)
+    graph = og.create_graph(str(tmp_path / "g.omni"), inferred.source)
+    graph.load(og.read_files(files, inferred.source), mode="append")  # type: ignore[arg-type]
+
+    rows = graph.query("match { $a: Actor } return { $a.key, $a.name } order { $a.key }").rows()
+    assert [tuple(row.values()) for row in rows] == [("1", "Ada"), ("2", "Bob"), ("3", "3"), ("7", "Cleo")]
+    old = graph.query("match { $o: Old } return { $o.key, $o.year }").rows()
+    assert [tuple(row.values()) for row in old] == [("9", 1900)]
+
+
+@pytest.mark.parametrize(
+    "files, message",
+    [
+        ({"actors-part2": "2;Bob\n"}, "actors-part2.csv.*line 1 has 2 cells, and its header, `actors-header.csv`, has 4"),
+        ({"towns-header": "id:ID;:LABEL\n"}, "towns-header.csv.*only a header.*such as `towns-part1.csv`"),
+        ({"roles": ":START_ID;:END_ID;:TYPE\n1;1;KNOWS\n"}, "roles_header.csv.*only a header"),
+    ],
+)
+def test_a_header_that_fits_no_file_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    with pytest.raises(og.OmnigraphError, match=message):
+        og.infer_schema(split(tmp_path, **files))
+
+
 def test_what_does_not_fit_a_typed_graph_is_counted(tmp_path: Path) -> None:
     files = write(
         tmp_path,

@@ -71,7 +71,7 @@ def test_a_truncated_compressed_file_is_refused(
 
     assert main(["load", graph.uri, str(path), "--mode", "append", "--quiet"]) == 1
 
-    assert "can't be read as what its name says" in capsys.readouterr().err
+    assert "can't be read in its format" in capsys.readouterr().err
     assert ages(graph) == {}
 
 

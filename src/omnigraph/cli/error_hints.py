@@ -2,8 +2,9 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path, PurePath
 
 import click
@@ -60,6 +61,8 @@ def find_hint(error: Exception, arguments: Sequence[str]) -> str | None:
             return _S3_HINT
         case OmnigraphError(code="branch_not_found") if (source := _find_branch_source(error)) is not None:
             return f"the branch is from {source}: --branch names another one"
+        case OmnigraphError(code="file_damaged") if (format_ := _find_option("--input-format", arguments)) is not None:
+            return f"--input-format says {format_}; without it the name of a file says its format"
         case OmnigraphError(code=code):
             return _HINT_BY_CODE.get(code)
         case click.UsageError(ctx=click.Context() as ctx) if not isinstance(ctx.command, click.Group):
@@ -78,6 +81,13 @@ def _find_branch_source(error: OmnigraphError) -> str | None:
     return setting.source if is_set and setting.value == error.facts().get("name") else None
 
 
+def _find_option(name: str, arguments: Sequence[str]) -> str | None:
+    """Return the last value given to an option."""
+    values = [after for word, after in pairwise(arguments) if word == name]
+    values += [word.removeprefix(f"{name}=") for word in arguments if word.startswith(f"{name}=")]
+    return values[-1] if values else None
+
+
 def _has_lost_variables(source: Source) -> bool:
     return source.name == INLINE_NAME and "match" in source.text and "$" not in source.text
 
@@ -93,9 +103,13 @@ def _hint_missing_graph(uri: str, arguments: Sequence[str]) -> str | None:
         return f"{path.name} is a file, and a graph is a directory"
     if arguments[0] not in _MULTI_GRAPH_COMMANDS:
         # A graph given as the first argument was read as the name of a branch, a query or a tag.
-        misplaced = next((word for word in arguments[:-1] if is_graph(word)), None)
-        if misplaced is not None:
-            return f"there is one at {misplaced}; the graph is the last argument"
+        places = enumerate(pairwise(arguments))
+        place = next((at for at, (before, word) in places if is_graph(word) and before != "--store"), None)
+        if place is not None and place + 2 < len(arguments):
+            graph = arguments[place + 1]
+            ordered = [*arguments[: place + 1], *arguments[place + 2 :], graph]
+            command = shlex.join(["omnigraph", *ordered])
+            return f"there is one at {graph}, and the graph is the last argument: `{command}`"
     similar = _find_similar_graph(path)
     if similar is not None:
         return f"did you mean {similar}?"

@@ -52,7 +52,7 @@ class FileDamagedError(OmnigraphError):
     code = "file_damaged"
     path: str
     reason: str
-    message = "`{path}` can't be read as what its name says: {reason}"
+    message = "`{path}` can't be read in its format: {reason}"
 
 
 def find_ending(path: InputFile) -> str:

@@ -8,6 +8,7 @@ from omnigraph.engine.importing.graph_spool import GraphEdge, GraphNode, GraphTa
 from omnigraph.engine.importing.graphml import read_graphml
 from omnigraph.engine.importing.json_graphs import is_apoc_json, is_node_link, read_apoc_json, read_node_link
 from omnigraph.engine.importing.neo4j_csv import is_neo4j_header, read_neo4j_csv
+from omnigraph.engine.importing.neo4j_header_files import HeaderFiles
 from omnigraph.engine.importing.source_tables import (
     CSV_ENDINGS,
     FORMATS,
@@ -46,18 +47,31 @@ def open_sources(
     # Ids of Neo4j's files lead from one to another; other graphs are files of their own.
     joint = GraphTables("line")
     is_joint = False
-    for path in dict.fromkeys(paths):
-        kind = _find_format(path, format_)
+    kinds = {path: _find_format(path, format_) for path in paths}
+    headers = HeaderFiles.find([path for path in kinds if kinds[path] in (*CSV_ENDINGS, _NEO4J)], find_dialect)
+    used: set[Path] = set()
+    for path, kind in kinds.items():
+        if path in headers.tables:
+            opened[path] = []
+            continue
         if kind in _READERS:
             tables = GraphTables("element" if kind == _NODE_LINK else "line")
             tables.add(path, _READERS[kind](path))
             opened[path] = tables.build()
+            continue
+        part = headers.open_part(path) if kind in (*CSV_ENDINGS, _NEO4J) else None
+        if part is not None:
+            used.add(part[1])
+            joint.add(path, read_neo4j_csv(part[0], names.get(path) or names.get(part[1])))
+            opened[path] = []
+            is_joint = True
             continue
         opened[path] = open_tables(path, find_dialect(path), ".csv" if kind == _NEO4J else kind)
         if kind == _NEO4J or (kind in CSV_ENDINGS and is_neo4j_header(opened[path][0].columns)):
             joint.add(path, read_neo4j_csv(opened[path][0], names.get(path)))
             opened[path] = []
             is_joint = True
+    headers.check_used(used)
     if is_joint:
         for table in joint.build():
             opened[table.path].append(table)
