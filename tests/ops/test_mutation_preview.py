@@ -70,6 +70,27 @@ def test_it_says_what_the_mutation_then_does(graph: og.Graph) -> None:
     )
 
 
+@pytest.mark.parametrize("body", ["", " update Person set { age: 8 } where name = \"bob\""])
+def test_a_value_that_stays_is_no_change_of_the_row(graph: og.Graph, body: str) -> None:
+    run(graph, 'update Person set { age: 7 } where name = "ada"')
+    text = f"query q() {{ update Person set {{ age: 7 }} where name != \"cleo\"{body} }}"
+    head = graph.snapshot().commit.id
+
+    tried = graph.mutate(text, dry_run=True)
+    again = graph.mutate('query q() { update Person set { age: 7 } where name = "ada" }', dry_run=True)
+    done = graph.mutate(text)
+
+    assert tried.preview is not None
+    assert tried.preview.types["Person"].to_json() == {"inserted": 0, "updated": 1, "deleted": 0}
+    assert [change["id"] for change in tried.preview.changes] == ["bob"]
+    assert list(tried.preview.changes) == [
+        change for changes in graph.diff(head, "main") for change in changes.records()
+    ]
+    assert again.preview is not None
+    assert (again.preview.types, again.preview.changes) == ({}, ())
+    assert (tried.affected_nodes, again.affected_nodes, done.affected_nodes) == (2, 1, 2)
+
+
 def test_no_file_is_written_and_no_key_used(graph: og.Graph) -> None:
     before = list_files(graph)
 

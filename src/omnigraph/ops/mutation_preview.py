@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.constraints.violations import MAX_REPORTED_PROBLEMS
+from omnigraph.engine.table_diff import COMPARED_ROWS
+from omnigraph.engine.writing.blobs import list_blob_properties
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.row_diff import ChangeKind, RowChanges, list_visible_columns
@@ -18,7 +20,7 @@ MAX_SHOWN_ROWS = MAX_REPORTED_PROBLEMS
 
 
 class PreviewCounts(JsonStruct, frozen=True, kw_only=True):
-    """The rows of one type that a mutation would insert, write again with new values, and delete."""
+    """The rows of one type that a mutation would insert, change a value of, and delete."""
 
     inserted: int
     updated: int
@@ -41,21 +43,25 @@ class MutationPreview(JsonStruct, frozen=True, kw_only=True):
 
 
 def build_preview(pending: WriteBuffer, base_commit: str) -> MutationPreview:
-    """Return what the pending rows change; of the stored rows only those that are shown are read."""
+    """Return what the pending rows change; a row that is written again as it is counts as little as in a diff.
+
+    Of the stored rows, only the values that may change are read, and those that are shown.
+    """
     types: dict[str, PreviewCounts] = {}
     records: list[dict[str, Any]] = []
     for table in pending.touched:
         put = _list_put_ids(table)
         is_stored = is_among(put, table.find_committed_ids(put))
+        changed_ids = _find_changed_ids(table, put.filter(pa.array(is_stored)))
         # A row that the mutation itself inserted and deleted again was never stored.
         deleted = table.find_committed_ids(pa.array(list(table.deleted), pa.string()))
-        stored_count = int(is_stored.sum())
-        counts = PreviewCounts(inserted=len(put) - stored_count, updated=stored_count, deleted=len(deleted))
+        inserted_ids = put.filter(pa.array(~is_stored))
+        counts = PreviewCounts(inserted=len(inserted_ids), updated=len(changed_ids), deleted=len(deleted))
         if counts.inserted or counts.updated or counts.deleted:
             types[table.type.name] = counts
         parts: tuple[tuple[ChangeKind, pa.Array], ...] = (
-            ("inserted", put.filter(pa.array(~is_stored))),
-            ("updated", put.filter(pa.array(is_stored))),
+            ("inserted", inserted_ids),
+            ("updated", changed_ids),
             ("deleted", pc.take(deleted, pc.sort_indices(deleted))),
         )
         for kind, ids in parts:
@@ -68,6 +74,26 @@ def _list_put_ids(table: PendingTable) -> pa.Array:
     """Return the ids of the rows to put, also of those that are streamed."""
     ids = concat_chunks(table.rows.column(ID))
     return ids if table.streamed is None else pa.concat_arrays([ids, concat_chunks(table.streamed.ids)])
+
+
+def _find_changed_ids(table: PendingTable, stored_ids: pa.Array) -> pa.Array:
+    """Return those of the ids of stored rows whose pending rows have other values."""
+    names = [name for name in list_visible_columns(table.table) if name != ID and table.may_change([name])]
+    if not len(stored_ids) or any(table.may_change([name]) for name in list_blob_properties(table.type)):
+        # Blobs are not read to be compared: one that is written counts as a change.
+        return stored_ids
+    changed: list[pa.Array] = []
+    for part in table.iter_parts():
+        for start in range(0, part.num_rows, COMPARED_ROWS):
+            rows = part.slice(start, COMPARED_ROWS)
+            after = rows.filter(pa.array(is_among(rows.column(ID), stored_ids)))
+            ids = concat_chunks(after.column(ID))
+            before = _select(table.known.fetch_rows(ids, [ID, *names], with_address=True), ids)
+            differs = np.zeros(len(ids), bool)
+            for name in names:
+                differs |= ~are_equal(concat_chunks(before.column(name)), concat_chunks(after.column(name)))
+            changed.append(ids.filter(pa.array(differs)))
+    return pa.concat_arrays(changed)
 
 
 def _read_changes(table: PendingTable, kind: ChangeKind, ids: pa.Array) -> RowChanges:
