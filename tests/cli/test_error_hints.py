@@ -82,7 +82,7 @@ def test_a_graph_in_the_place_of_a_name_is_told_its_place(arguments: list[str], 
 
 
 def test_words_in_the_wrong_order_are_told_as_a_command_that_runs(told: Told) -> None:
-    text = 'query add($n: String) { insert P { name: $n } }'
+    text = "query add($n: String) { insert P { name: $n } }"
 
     code, message = told("mutate", "-e", text, "people.omni", "add", "--param", "n=a b")
 
@@ -91,6 +91,13 @@ def test_words_in_the_wrong_order_are_told_as_a_command_that_runs(told: Told) ->
     words = shlex.split(command)
     assert words == ["omnigraph", "mutate", "-e", text, "add", "--param", "n=a b", "people.omni"]
     assert told(*words[1:])[0] == 0
+
+
+def test_graph_jsonl_among_the_files_of_a_load_is_told_its_option(told: Told) -> None:
+    code, message = told("load", "people.omni", "people.jsonl", "--mode", "append")
+
+    assert code == 2
+    assert message.splitlines()[-1].endswith("is given as `--data people.jsonl`")
 
 
 @pytest.mark.parametrize("option", [("--input-format", "parquet"), ("--input-format=parquet",)])

@@ -332,7 +332,10 @@ def test_the_longest_name_of_a_header_wins_and_a_file_with_a_header_is_whole(tmp
 @pytest.mark.parametrize(
     "files, message",
     [
-        ({"actors-part2": "2;Bob\n"}, "actors-part2.csv.*line 1 has 2 cells, and its header, `actors-header.csv`, has 4"),
+        (
+            {"actors-part2": "2;Bob\n"},
+            "actors-part2.csv.*line 1 has 2 cells, and its header, `actors-header.csv`, has 4",
+        ),
         ({"towns-header": "id:ID;:LABEL\n"}, "towns-header.csv.*only a header.*such as `towns-part1.csv`"),
         ({"roles": ":START_ID;:END_ID;:TYPE\n1;1;KNOWS\n"}, "roles_header.csv.*only a header"),
     ],

@@ -66,7 +66,8 @@ def test_equal_values_again_make_no_commit(served: Served, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "role, body, status", [("reader", {}, 403), ("writer", {"into": "Person.age"}, 400), ("writer", {"into": "No.x"}, 400)]
+    "role, body, status",
+    [("reader", {}, 403), ("writer", {"into": "Person.age"}, 400), ("writer", {"into": "No.x"}, 400)],
 )
 def test_who_may_not_write_and_what_can_not_be_written_change_nothing(
     served: Served, tmp_path: Path, role: str, body: dict[str, str], status: int

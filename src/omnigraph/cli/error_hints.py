@@ -42,6 +42,7 @@ _OPTION_BY_SUFFIX = {
     ".parquet": ("--node", "rows of one type are given as `--node TYPE={word}` or `--edge TYPE={word}`"),
     ".orc": ("--node", "rows of one type are given as `--node TYPE={word}` or `--edge TYPE={word}`"),
 }
+_GRAPH_JSONL = frozenset({".jsonl", ".ndjson"})
 _COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".zst", ".xz"})
 _S3_ADDRESS = re.compile("s3[an]?://")
 # Entries of a directory that are searched for a graph with a similar name.
@@ -61,6 +62,10 @@ def find_hint(error: Exception, arguments: Sequence[str]) -> str | None:
             return _S3_HINT
         case OmnigraphError(code="branch_not_found") if (source := _find_branch_source(error)) is not None:
             return f"the branch is from {source}: --branch names another one"
+        case OmnigraphError(code="file_format") if (
+            PurePath(path := str(error.facts().get("path"))).suffix in _GRAPH_JSONL
+        ):
+            return f"graph JSONL, with a node or an edge on each line, is given as `--data {path}`"
         case OmnigraphError(code="file_damaged") if (format_ := _find_option("--input-format", arguments)) is not None:
             return f"--input-format says {format_}; without it the name of a file says its format"
         case OmnigraphError(code=code):
