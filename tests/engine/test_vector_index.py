@@ -83,6 +83,29 @@ def test_a_half_covered_index_misses_no_new_changed_or_deleted_row(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_few_new_rows_are_searched_without_the_index_or_with_it(tmp_path: Path, kind: str) -> None:
+    world = World(tmp_path / "g", kind)
+    world.add(0, ROWS)
+    world.graph.optimize()
+    world.add(ROWS, 100)
+
+    few = world.graph.optimize()
+
+    # Product quantization is trained with 256 vectors at least.
+    pending = [name for table in few.tables for name in table.indexes_pending]
+    assert pending == (["vec_ivf_pq"] if kind == "ivf_pq" else [])
+    assert not few.has_failed
+    vector = world.vectors[f"d{ROWS + 5:05}"]
+    assert vector is not None
+    assert world.ask(vector.astype(np.float64), top=1)[0][0][1] == f"d{ROWS + 5:05}"
+    assert world.find_recall(1.0, questions=6)[0] >= 0.9
+
+    world.add(ROWS + 100, 300)
+    assert [name for table in world.graph.optimize().tables for name in table.indexes_pending] == []
+    assert [report.state.value for report in world.graph.indexes() if report.column == "vec"] == ["complete"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_branches_and_old_commits_are_searched_by_their_own_rows(tmp_path: Path, kind: str) -> None:
     world = World(tmp_path / "g", kind)
     world.add(0, ROWS)

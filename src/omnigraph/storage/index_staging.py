@@ -84,20 +84,21 @@ IndexSettings = Mapping[str, Any]
 
 # The index types that Lance reports, and the kinds with which they are built.
 _KINDS = {"BTree": "BTREE", "Bitmap": "BITMAP", "Inverted": "INVERTED", "LabelList": "LABEL_LIST"}
-# Part of the error message of Lance; the error has no type of its own.
-_UNTRAINABLE = "KMeans cannot train"
+# Parts of error messages of Lance; the errors have no type of their own. Product quantization trains its 256 codes with as
+# many vectors at least, for a segment of a few new rows too.
+_UNTRAINABLE = ("KMeans cannot train", "Not enough rows to train PQ")
 
 
 class IndexUntrainableError(OmnigraphError):
-    """A vector index can't be trained: the column has no vector, or none with a direction."""
+    """A vector index can't be trained: the rows to add have no vector with a direction, or too few for the kind."""
 
     kind = Kind.INVALID
     code = "index_untrainable"
     path: str
     index: str
     message = (
-        "the index {index} of {path} can't be built yet: its rows have no vectors to train it with;"
-        " run `omnigraph optimize` again when they have"
+        "the index {index} of {path} can't be built yet: its rows have no or too few vectors to train it with;"
+        " run `omnigraph optimize` again when there are more"
     )
 
 
@@ -200,7 +201,7 @@ def build_segment(
 
 def is_untrainable(error: RuntimeError) -> bool:
     """Return whether Lance could not train a vector index, for lack of vectors that have a direction."""
-    return _UNTRAINABLE in str(error)
+    return any(message in str(error) for message in _UNTRAINABLE)
 
 
 def merge_segments(table: LanceTable, parts: Sequence[str]) -> str:
