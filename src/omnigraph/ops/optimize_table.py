@@ -60,7 +60,7 @@ class TableUpkeep(JsonStruct, frozen=True, kw_only=True):
     indexes_built: tuple[str, ...] = ()
     """Names of indexes that got a new segment or lost useless ones."""
     indexes_pending: tuple[str, ...] = ()
-    """Names of indexes that could not be built or extended yet, because the rows have no, or too few, values to train on."""
+    """Names of indexes that could not be built or extended yet: the rows have no, or too few, values to train on."""
     commit_id: str | None = None
     manifest_version: int | None = None
     skipped: str | None = None

@@ -84,8 +84,8 @@ IndexSettings = Mapping[str, Any]
 
 # The index types that Lance reports, and the kinds with which they are built.
 _KINDS = {"BTree": "BTREE", "Bitmap": "BITMAP", "Inverted": "INVERTED", "LabelList": "LABEL_LIST"}
-# Parts of error messages of Lance; the errors have no type of their own. Product quantization trains its 256 codes with as
-# many vectors at least, for a segment of a few new rows too.
+# Parts of error messages of Lance; the errors have no type of their own. Product quantization trains its 256 codes with
+# as many vectors at least, also for a segment of a few new rows.
 _UNTRAINABLE = ("KMeans cannot train", "Not enough rows to train PQ")
 
 
