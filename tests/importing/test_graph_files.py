@@ -81,7 +81,7 @@ def imported(place: Path, *files: Path, **options: Any) -> og.Graph:
     """The graph that is inferred from files, and holds them."""
     inferred = og.infer_schema(files, **options)
     graph = og.create_graph(str(place), inferred.source)
-    paths = dict.fromkeys(mapping.file for mapping in inferred.mappings)
+    paths = dict.fromkeys((*(mapping.file for mapping in inferred.mappings), *inferred.headers))
     graph.load(og.read_files(paths, inferred.source, mapping=inferred.mapping), mode="append")  # type: ignore[arg-type]
     return graph
 
@@ -298,15 +298,22 @@ def test_headers_in_files_of_their_own_are_those_of_the_files_named_after_them(
 ) -> None:
     files = split(tmp_path)[:: -1 if is_reversed else 1]
 
-    inferred = og.infer_schema(files)
-    graph = og.create_graph(str(tmp_path / "g.omni"), inferred.source)
-    streams = og.read_files(files, inferred.source, mapping=inferred.mapping, mapping_base=tmp_path)
-    graph.load(streams, mode="append")  # type: ignore[arg-type]
+    graph = imported(tmp_path / "g.omni", *files)
 
     rows = graph.query("match { $a: Actor } return { $a.name, $a.born } order { $a.key }").rows()
     assert [tuple(row.values()) for row in rows] == [("Ada", 1815), ("Bob", None), ("3", 3)]
     found = graph.query("match { $a: Actor  $a knows $b } return { $a.name, $b.name } order { $b.name }").rows()
     assert [tuple(row.values()) for row in found] == [("Ada", "3"), ("Ada", "Ada")]
+
+
+def test_a_graph_is_made_of_a_pattern_that_names_headers_too(tmp_path: Path) -> None:
+    split(tmp_path)
+
+    code = main(["init", str(tmp_path / "g.omni"), "--from", str(tmp_path / "*.csv"), "--delimiter", ";"])
+
+    assert code == 0
+    graph = og.open_graph(str(tmp_path / "g.omni"))
+    assert graph.query("match { $a: Actor  $a knows $b } return { $a, $b }").row_count == 2
 
 
 def test_the_longest_name_of_a_header_wins_and_a_file_with_a_header_is_whole(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913 - one argument per option
 
 def _load_files(graph: "Graph", inferred: "InferredSchema", options: "FileOptions", actor: str) -> str:
     """Load the files of an inferred schema; return a line about it."""
-    paths = dict.fromkeys(mapping.file for mapping in inferred.mappings)
+    paths = dict.fromkeys((*(mapping.file for mapping in inferred.mappings), *inferred.headers))
     streams = omnigraph.read_files(paths, inferred.source, mapping=inferred.mapping, options=options)
     result = graph.load(cast("list[BinaryIO]", streams), mode="append", actor=actor, message="the files of the schema")
     counts = (*result.nodes.items(), *result.edges.items())

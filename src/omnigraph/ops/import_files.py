@@ -143,7 +143,8 @@ def infer_schema(
     names = {path: name for path in paths for name in (types.get(str(path)) or edge_types.get(str(path)),) if name}
     opened = open_sources(paths, lambda _: options.dialect, options.ending, names)
     tables = [table for tables in opened.values() for table in tables] + frames
-    return infer_from_tables(tables, forms, nodes=types, edges=edge_types, keys=keys or {}, has_enums=enums)
+    inferred = infer_from_tables(tables, forms, nodes=types, edges=edge_types, keys=keys or {}, has_enums=enums)
+    return replace(inferred, headers=tuple(str(path) for path, found in opened.items() if not found))
 
 
 def read_files(  # noqa: PLR0913 - all but the files and the schema by name

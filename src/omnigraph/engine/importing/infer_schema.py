@@ -32,6 +32,8 @@ class InferredSchema:
     mappings: tuple[SourceMapping, ...]
     findings: tuple[str, ...] = ()
     """What does not fit a typed graph as it is, with counts: several labels, values of two types, several ends."""
+    headers: tuple[str, ...] = ()
+    """Files that hold nothing but the header of others, with which they are loaded."""
 
     @property
     def mapping(self) -> str:
