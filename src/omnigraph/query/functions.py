@@ -382,7 +382,7 @@ def _describe_misplaced(function: Function, context: CallContext) -> tuple[str, 
             if function.name == "fuzzy_score":
                 words = "$v.property, text"
                 bound = f"`return {{ $v, fuzzy_score({words}) as s }} having {{ s < 2 }}`"
-                return message, f"`fuzzy({words})` in `match` finds the rows, and a bound stands behind them: {bound}"
+                return message, f"`fuzzy({words})` in `match` finds the rows, and a bound follows: {bound}"
             return message, "return it as a column"
         case FunctionFamily.RANK:
             return message, "use a rank function in `return`, or as the first key of `order`"
