@@ -278,6 +278,14 @@ def test_the_actor_sees_what_the_rules_say(twins: list[tuple[og.Graph, Normalize
     assert edges == {*(f"k{n}" for n in range(6)), "k7"}
 
 
+def test_no_digest_lets_an_actor_check_a_guess_of_what_a_commit_changed(
+    twins: list[tuple[og.Graph, Normalizer]],
+) -> None:
+    graph = twins[1][0]
+
+    assert {commit.digest for commit in [*graph.commits(), graph.snapshot().commit]} == {None}
+
+
 def test_an_actor_who_sees_all_rows_is_not_restricted(tmp_path: Path, policies: CedarPolicies) -> None:
     graph = build_graph(tmp_path / "g", VARIANTS[1])
     admin = open_as(graph, policies.of_graph("g"), Actor(name="root", groups=frozenset({"admins"})))
