@@ -57,7 +57,8 @@ READS = {
     "fused": "match { $p: Person } return { $p.name }"
     ' order { rrf(nearest($p.vec, [11.0, 1.0]), bm25($p.bio, "common word1")) } limit 4',
     "diverse": "match { $p: Person } return { $p.name } order { mmr(nearest($p.vec, [11.0, 1.0]), $p.vec) } limit 4",
-    "snippet": 'match { $p: Person search($p.bio, "common") } return { snippet($p.bio, "common") as s } order { $p.name }',
+    "snippet": 'match { $p: Person search($p.bio, "common") }'
+    ' return { snippet($p.bio, "common") as s } order { $p.name }',
     "top": "match { $p: Person } return { $p.name, $p.level } order { $p.level desc } limit 2",
     "stage": "match { $p: Person } with { $p, count { $p knows $q } as n } match { $n > 1 } return { $p.name, $n }",
     "blob": "match { $p: Person } return { $p.photo } order { $p.name } limit 1",
