@@ -1,7 +1,6 @@
 """An actor who sees all rows of a branch does not see more of the past that it shares with another."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ COUNT = "query q() { match { $p: Person } return { count(*) as n } }"
 
 @pytest.fixture(scope="module")
 def eve(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
-    home: Path = tmp_path_factory.mktemp("past")
+    home = tmp_path_factory.mktemp("past")
     graph = build_graph(home / "g", VARIANTS[1])
     graph.mutate('query d() { delete Person where name = "h1" }')
     graph.branches.create("mine")
