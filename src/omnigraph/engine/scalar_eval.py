@@ -249,6 +249,13 @@ def _null_if_equal(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
     return pc.if_else(is_equal, pa.nulls(len(left), left.type), left)
 
 
+def _to_ordered(column: pa.Array) -> pa.Array:
+    """Return a column as Arrow finds its least and greatest values; it has no kernels for Bool and DateTime."""
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int8())
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
 def _slice(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
     return list_functions.slice_lists(columns[0], columns[1], columns[2] if len(columns) > 2 else None)
 
@@ -270,8 +277,8 @@ _OTHERS: dict[ScalarFunction, Callable[[Computed, list[pa.Array]], pa.Array]] = 
     _F.SLICE: _slice,
     _F.SORT: lambda _expr, columns: list_functions.sort_lists(columns[0]),
     _F.UNIQUE: lambda _expr, columns: list_functions.drop_repeated(columns[0]),
-    _F.LEAST: lambda _expr, columns: pc.min_element_wise(*columns, skip_nulls=True),
-    _F.GREATEST: lambda _expr, columns: pc.max_element_wise(*columns, skip_nulls=True),
+    _F.LEAST: lambda _expr, columns: pc.min_element_wise(*map(_to_ordered, columns), skip_nulls=True),
+    _F.GREATEST: lambda _expr, columns: pc.max_element_wise(*map(_to_ordered, columns), skip_nulls=True),
     _F.NULLIF: _null_if_equal,
     _F.TO_STRING: lambda _expr, columns: to_text(columns[0]),
     _F.TO_INT: lambda _expr, columns: to_integers(columns[0]),
