@@ -19,7 +19,7 @@ from omnigraph.errors import QueryError
 from omnigraph.query.expr import Case, Computed, Expr, RecordExpr
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.arrow_buffers import build_array, read_booleans
+from omnigraph.storage.arrow_buffers import build_array, read_booleans, repeat_value
 from omnigraph.storage.columnar_sets import concat_chunks
 
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -123,7 +123,7 @@ def _coalesce(expr: Computed, evaluate: Evaluate, log: OverflowLog | None) -> Op
 
 
 def _to_column(operand: Operand, size: int) -> pa.Array:
-    return pa.repeat(operand, size) if isinstance(operand, pa.Scalar) else concat_chunks(operand)
+    return repeat_value(operand, size) if isinstance(operand, pa.Scalar) else concat_chunks(operand)
 
 
 def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: OverflowLog | None) -> pa.Array:
