@@ -173,6 +173,13 @@ def test_the_answers_have_rows(twins: list[Twin]) -> None:
         assert answer(twins[1], "GET", path).startswith("200 "), path
 
 
+def test_the_list_of_graphs_has_no_number_of_bytes(twins: list[Twin]) -> None:
+    served = twins[1].served
+    response = served.client.get("/graphs", headers=served.as_role("reader"))
+
+    assert [(graph["id"], graph["scrub"]) for graph in response.json()["graphs"]] == [("people", None)]
+
+
 def test_a_refusal_is_named_with_the_status_of_a_denial(twins: list[Twin]) -> None:
     response = twins[1].served.client.post(
         "/graphs/people/explain", headers=twins[1].served.as_role("reader"), json={"query": ALL}

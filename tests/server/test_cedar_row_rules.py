@@ -230,6 +230,7 @@ def test_what_cant_be_compiled_is_refused_when_it_is_loaded(condition: str, reas
         ('permit(principal in Grup::"x", action == Action::"see", resource);', "Grup"),
         ('permit(principal, action == Action::"see", resource is Branch);', "Branch"),
         ('permit(principal, action in [Action::"see", Action::"read"], resource);', "of its own"),
+        ('permit(principal, action == Other::Action::"see", resource);', 'Action::"see"'),
         ('permit(principal, action, resource) when { resource has name && resource.name like "x*" };', "`like`"),
     ],
 )
@@ -254,6 +255,19 @@ def test_a_policy_about_every_action_is_about_rows_too(tmp_path: Path) -> None:
 
     assert policies.find_row_rules("g", ACTOR, "main", None) is None
     assert policies.find_row_rules("g", Actor(name="bob"), "main", None) == RowRules((), ())
+
+
+def test_attributes_that_are_equal_in_python_are_not_the_same(tmp_path: Path) -> None:
+    policies = load_policies(
+        tmp_path / "p", 'permit(principal, action == Action::"see", resource) when { principal.trusted };'
+    )
+    found = [
+        policies.find_row_rules("g", Actor(name="eve", attributes=(("trusted", value),)), "main", None)
+        for value in (True, 1)
+    ]
+
+    assert found[0] is None
+    assert found[1] is not None
 
 
 def test_for_the_whole_graph_a_rule_about_a_branch_never_opens(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.redaction import redact_commit
 from omnigraph.ops.revision import resolve_commit
 from omnigraph.ops.schema_history import SchemaHistory
-from omnigraph.ops.session import Session, list_row_rules
+from omnigraph.ops.session import Session, find_row_rules, list_row_rules
 from omnigraph.policy import Action
 from omnigraph.schema.identity import renumber_catalog
 from omnigraph.storage.lance_table import LanceTable
@@ -203,7 +203,9 @@ class ChangeFeed:
         changes = build_change_set(
             self._open_table, commit, (old, new), catalogs, self._type_filter, unchanged=unchanged
         )
-        if list_row_rules(session, head.snapshot):
+        # The branch may show all rows, and one that it was created from hide some in the commits from before that.
+        branches = {session.log.branch, commit.branch}
+        if list_row_rules(session, head.snapshot) or any(find_row_rules(session, name) for name in branches):
             changes = self._hide_rows(head, changes)
         # A commit that changed no row needs no table, so it can be returned even if its tables were collected.
         if changes.pairs:

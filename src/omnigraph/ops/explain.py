@@ -15,6 +15,7 @@ from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.query import QueryCall, begin, resolve_snapshot, start_budget
 from omnigraph.ops.query_engine import QueryEngineChoice, build_prefix_engine, choose_query_engine
 from omnigraph.ops.session import Session
+from omnigraph.policy import Action
 from omnigraph.query.explain import explain_output, title_sources
 from omnigraph.query.expr import Nearest
 from omnigraph.query.expr_tree import walk
@@ -144,6 +145,8 @@ def explain(session: Session, call: QueryCall, *, analyze: bool = False, budget:
     """
     runtime = session.runtime
     snapshot = resolve_snapshot(session, call)
+    # A past state is that of the branch that made it, which may hide rows.
+    session.allow(Action.READ, snapshot.branch)
     trace = QueryProfile(runtime.clock, runtime.telemetry) if analyze else None
     query, context = begin(session, call, snapshot, budget or start_budget(session, call), trace)
     # Planned here and not taken from the plan cache: planning is measured too.

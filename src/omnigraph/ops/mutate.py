@@ -32,7 +32,7 @@ from omnigraph.engine.writing.blobs import list_blob_properties
 from omnigraph.engine.writing.driven_statements import DrivenRun
 from omnigraph.engine.writing.match_dependencies import find_read_types
 from omnigraph.engine.writing.returned_rows import compute_returned_rows
-from omnigraph.engine.writing.row_visibility import build_requirements, check_writes
+from omnigraph.engine.writing.row_visibility import build_requirements, check_put_seen, check_replaced_seen
 from omnigraph.engine.writing.statements import run_statements
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.errors import QueryError
@@ -328,10 +328,12 @@ class _Mutation:
             run = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled, answerer.answer)
             size = sum(table.rows.nbytes + table.rows.num_rows * _ROW_BYTES for table in pending.touched)
             pending.check_size(size, "what the mutation writes")
+            if pending.seen is not None:
+                check_replaced_seen(pending)
             checked = check_constraints(pending)
             completed = [requirement for table in pending.touched for requirement in table.omitted.build_read_set()]
             if pending.seen is not None:
-                check_writes(pending, pending.seen)
+                check_put_seen(pending, pending.seen)
                 completed += _list_sight_requirements(query, pending)
             self.latest = _build_answer(query, pending, run, answerer)
         return pending, (*run.requirements, *completed, *checked)

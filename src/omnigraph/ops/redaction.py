@@ -44,9 +44,13 @@ def redact_commit(session: Session, commit: Commit) -> Commit:
 
 
 def _drop_row_facts(commit: Commit) -> Commit:
-    """Return a commit without what it says about rows, of which the actor sees some only: tables, versions, counts."""
+    """Return a commit without what it says about rows, of which the actor sees some only: tables, versions, counts.
+
+    Without its digest too, with which guesses of these could be checked.
+    """
     return msgspec.structs.replace(
         commit,
+        digest=None,
         request=None,
         changes=(),
         summary=None,

@@ -61,7 +61,7 @@ class CedarPolicies:
         self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
         """Branch names that the policies may treat specially: for each pattern in them, one that matches."""
         self._cache: LruCache[tuple[str, Access], Decision] = LruCache(_MAX_CACHED_DECISIONS)
-        self._rules: LruCache[tuple[str, Actor, str | None, str | None], tuple[RowRules | None]] = LruCache(
+        self._rules: LruCache[tuple[str, Actor, str, str | None, str | None], tuple[RowRules | None]] = LruCache(
             _MAX_CACHED_DECISIONS
         )
 
@@ -104,7 +104,8 @@ class CedarPolicies:
         """Return which rows of a branch of a graph an actor sees; None means all. See `Policy.find_row_rules`."""
         if self._row_policies is None:
             return None
-        key = (graph, actor, branch, query)
+        # As text too, because `True == 1` in Python, and a rule tells one from the other.
+        key = (graph, actor, repr(actor.attributes), branch, query)
         known = self._rules.get(key)
         if known is None:
             known = (compile_rules(self._row_policies, graph, actor, branch, query),)

@@ -72,15 +72,21 @@ def applies_to_rows(policy: Json) -> bool:
 
 
 def _list_actions(policy: Json) -> list[str]:
+    return [entity["id"] for entity in _list_action_entities(policy)]
+
+
+def _list_action_entities(policy: Json) -> list[Json]:
     action = policy["action"]
-    entities = [action["entity"]] if "entity" in action else action.get("entities", [])
-    return [entity["id"] for entity in entities]
+    entities: list[Json] = [action["entity"]] if "entity" in action else action.get("entities", [])
+    return entities
 
 
 def find_problem(policy: Json) -> str | None:
     """Return why a policy about rows can't be compiled, or None."""
     if names_see(policy) and any(name != SEE for name in _list_actions(policy)):
         return "it names `see` beside other actions: write a policy of its own for `see`"
+    if any(entity["type"] != "Action" for entity in _list_action_entities(policy)):
+        return 'the action is `Action::"see"`'
     try:
         _check_scope(policy["principal"], _PRINCIPALS, "Actor")
         # A policy about every action may be about the branches themselves, which no row is.

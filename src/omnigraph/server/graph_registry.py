@@ -99,7 +99,7 @@ class ServedGraph:
         if self.runtime.policy is not None:
             require(self.runtime.policy, actor, action, branch, query)
 
-    def find_rules_key(self, actor: Actor, branch: str, *, query: str | None = None) -> str:
+    def find_rules_key(self, actor: Actor, branch: str | None, *, query: str | None = None) -> str:
         """Return what identifies the rules that decide which rows an actor sees; empty if it sees all."""
         policy = self.runtime.policy
         rules = None if policy is None else policy.find_row_rules(actor, branch, query)

@@ -220,7 +220,7 @@ def check_cardinality(
     # A new node without edges breaks only a minimum.
     new = concat_chunks(nodes.rows.column(ID)) if edge.cardinality.low > 0 else NO_IDS
     sources = pa.concat_arrays([gained, lost, new, NO_IDS if suspects is None else suspects]).unique()
-    exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, nodes.find_committed_ids(sources))
+    exists = is_among(sources, nodes.rows.column(ID)) | is_among(sources, _find_seen_ids(nodes, sources))
     exists &= ~is_among(sources, pa.array(nodes.deleted, pa.string()))
     sources = sources.filter(pa.array(exists))
     sources = sources.take(pc.sort_indices(sources))

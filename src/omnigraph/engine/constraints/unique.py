@@ -1,11 +1,12 @@
 """Check `@unique`: no two rows, incoming or stored, hold the same values."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.commit.requirements import Requirement, ValuesAbsent, find_rows_with_values, select_complete
 from omnigraph.engine.constraints.candidate_state import CandidateTable
@@ -13,6 +14,7 @@ from omnigraph.engine.constraints.violations import ConstraintFindings, format_i
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType
 from omnigraph.storage.columnar_sets import Positions, concat_chunks, find_duplicates, is_among
+from omnigraph.storage.key_lookup import find_existing_ids
 from omnigraph.storage.lance_table import LanceTable
 
 # Columns of the join below. No property has such a name.
@@ -37,7 +39,7 @@ class UniqueClashes:
     values: pa.Table
     ids: pa.Array
     holders: pa.Array
-    """For each row, the id of a stored row or else of the first incoming row with its values."""
+    """For each row, the id of a stored row or else of the first incoming row with its values; null if it is hidden."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -50,7 +52,8 @@ class UniqueClashes:
         """Format the message about one row."""
         texts = [quote_value(value) for value in self.get_values(number)]
         values = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
-        holders = format_ids([self.holders[number].as_py(), self.ids[number].as_py()])
+        holder, own = self.holders[number].as_py(), self.ids[number].as_py()
+        holders = format_ids([own]) + " and a row that you may not see" if holder is None else format_ids([holder, own])
         return f"@unique violation on {format_unique_group(self.type, self.columns)}: {values} is held by {holders}"
 
 
@@ -121,8 +124,18 @@ def check_unique(table: CandidateTable, findings: ConstraintFindings) -> None:
         if not rows.num_rows:
             continue
         clashes = find_row_clashes(table.type, columns, rows, StoredGroup(table.table, own_ids))
-        add_unique_violations(clashes, findings)
+        add_unique_violations(_hide_holders(clashes, table), findings)
         findings.requirements.append(require_values_absent(clashes, rows, own_ids))
+
+
+def _hide_holders(clashes: UniqueClashes, table: CandidateTable) -> UniqueClashes:
+    """Return the clashes without the ids of stored rows that the writer does not see."""
+    if table.seen is table.table or not len(clashes):
+        return clashes
+    stored = table.find_committed_ids(clashes.holders.unique())
+    hidden = stored.filter(pa.array(~is_among(stored, find_existing_ids(table.seen, stored))))
+    holders = pc.if_else(pa.array(is_among(clashes.holders, hidden)), None, clashes.holders)
+    return replace(clashes, holders=holders)
 
 
 def _collect_rows(table: CandidateTable, columns: list[str]) -> pa.Table:

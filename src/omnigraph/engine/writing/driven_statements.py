@@ -14,7 +14,7 @@ from omnigraph.engine.writing.cascade import BYTES_PER_ID, cascade
 from omnigraph.engine.writing.key_ids import derive_row_ids
 from omnigraph.engine.writing.match_dependencies import build_match_requirements
 from omnigraph.engine.writing.matched_rows import MatchedRows, merge_writes
-from omnigraph.engine.writing.row_visibility import check_rows_seen
+from omnigraph.engine.writing.row_visibility import check_keys_seen, check_rows_seen
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer, fetch_rows
 from omnigraph.errors import QueryError
@@ -110,7 +110,10 @@ class DrivenRun:
             distinct, first = merge_writes(type_.name, ids, columns, compared)
             self._refuse_deleted(table, distinct)
             rows = _build_rows(table, columns, ids).take(pa.array(first))
-            rows = self.leave_existing(table, rows) if statement.if_absent else rows
+            if statement.if_absent:
+                rows = self.leave_existing(table, rows)
+            else:
+                check_keys_seen(table, distinct)
             if rows.num_rows:
                 table.put(rows, omitted=() if statement.if_absent else statement.omitted)
         if statement.variable is not None:

@@ -30,15 +30,35 @@ def check_rows_seen(table: PendingTable, ids: pa.Array) -> None:
         raise DeniedError.row_hidden(table.type.name, hidden[0].as_py())
 
 
-def check_writes(pending: WriteBuffer, seen: MaskedTables) -> None:
-    """Check that the writer sees every row that is replaced or deleted, and every row that is put.
+def check_keys_seen(table: PendingTable, ids: pa.Array) -> None:
+    """Check that the writer sees the committed rows, if there are any, of the keys that an insert names.
+
+    An insert keeps the values that it omits, which no later statement may read of a hidden row.
+
+    Raises:
+        DeniedError: It does not see one.
+    """
+    if table.seen is not table.table:
+        check_rows_seen(table, table.find_committed_ids(ids))
+
+
+def check_replaced_seen(pending: WriteBuffer) -> None:
+    """Check that the writer sees every row that is replaced or deleted; constraints are checked only after that.
 
     Raises:
         DeniedError: It does not see one.
     """
     for table in pending.touched:
         _check_deleted(table)
-        check_rows_seen(table, table.find_committed_ids(pa.array(table.known_ids, pa.string())))
+        check_keys_seen(table, pa.array(table.known_ids, pa.string()))
+
+
+def check_put_seen(pending: WriteBuffer, seen: MaskedTables) -> None:
+    """Check that the writer sees every row that is put.
+
+    Raises:
+        DeniedError: It does not see one.
+    """
     for table in pending.touched:
         _check_put(table, seen)
 

@@ -15,6 +15,7 @@ from omnigraph.engine.writing.cascade import BYTES_PER_ID, cascade
 from omnigraph.engine.writing.driven_statements import AnswerMatch, DrivenRun
 from omnigraph.engine.writing.key_ids import derive_row_ids
 from omnigraph.engine.writing.row_filter import filter_rows, find_matching_ids
+from omnigraph.engine.writing.row_visibility import check_keys_seen
 from omnigraph.engine.writing.stale_embeddings import clear_stale_vectors
 from omnigraph.engine.writing.streamed_update import (
     MAX_BUFFERED_BYTES,
@@ -114,6 +115,8 @@ def _insert(
     if statement.if_absent:
         rows = run.leave_existing(table, rows)
         omitted = ()
+    elif not is_fresh:
+        check_keys_seen(table, concat_chunks(rows.column(ID)))
     if rows.num_rows:
         table.put(rows, is_fresh=is_fresh, omitted=() if is_fresh else omitted)
 

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from omnigraph import __version__
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
 from omnigraph.ops.scrub import ScrubReport
-from omnigraph.policy import Action
+from omnigraph.policy import Action, Actor
+from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.openapi import build_document, describe_route
 from omnigraph.server.http.request_bodies import GraphsAnswer, HealthAnswer, ReadyAnswer
 from omnigraph.server.http.responses import respond_json, respond_large_json
@@ -78,7 +79,7 @@ async def graphs(request: Request) -> Response:
             "id": hosted.id,
             "state": "open" if hosted.is_open else "unavailable",
             "read_only": hosted.config.is_read_only,
-            "scrub": _encode_scrub(reports.get(hosted.id), is_whole=hosted.allows(exchange.actor, Action.MAINTAIN)),
+            "scrub": _encode_scrub(reports.get(hosted.id), hosted, exchange.actor),
         }
         for _, hosted in sorted(service.registry.graphs.items())
         if hosted.allows(exchange.actor, Action.GRAPH_LIST)
@@ -92,11 +93,15 @@ async def openapi(request: Request) -> Response:
     return await respond_large_json(partial(build_document, request.app), get_service(request).limits)
 
 
-def _encode_scrub(report: ScrubReport | None, *, is_whole: bool) -> dict[str, object] | None:
-    """Return the progress of a scrub; the damaged files only if it is whole."""
-    if report is None:
+def _encode_scrub(report: ScrubReport | None, hosted: ServedGraph, actor: Actor) -> dict[str, object] | None:
+    """Return the progress of a scrub, with the damaged files if the actor may maintain the graph.
+
+    Actors who do not see all rows get none: its numbers of files and bytes follow all rows.
+    """
+    if report is None or hosted.find_rules_key(actor, None):
         return None
     # The names of files and branches are for actors that may maintain the graph.
+    is_whole = hosted.allows(actor, Action.MAINTAIN)
     return report.to_json() if is_whole else {**report.to_json(), "damaged": []}
 
 
