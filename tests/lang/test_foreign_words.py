@@ -140,6 +140,11 @@ ELSEWHERE = [
     ("query q() { «unwind» $list as x return { $x } }", f"{STATEMENT} `unwind`", EACH_FORM),
     ("query q() { match { $p: P } «UNWIND» $p.tags as t return { $p } }", "unexpected `UNWIND`", EACH_FORM),
     (
+        "query q() { match { $p: P } «upsert» P { name: $p.name } }",
+        "unexpected `upsert`",
+        "`insert Person { … }` writes over the row with the same key",
+    ),
+    (
         'query q() { «merge» Person { name: "x" } }',
         f"{STATEMENT} `merge`",
         "`insert Person { … }` writes over the row with the same key; with `if absent` it leaves that alone",

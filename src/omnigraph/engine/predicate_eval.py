@@ -66,6 +66,7 @@ from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.query.union_types import TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
+from omnigraph.storage.arrow_buffers import repeat_value
 from omnigraph.storage.columnar_sets import concat_chunks
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
@@ -196,7 +197,7 @@ def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs, log: OverflowLog |
 def evaluate_over(expr: Expr, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None = None) -> Column:
     """Return the same as `evaluate`, for rows that may bind several variables; overflows are added to `log`."""
     result = _evaluate_operand(expr, values, inputs, log)
-    return pa.repeat(result, values.size) if isinstance(result, pa.Scalar) else result
+    return repeat_value(result, values.size) if isinstance(result, pa.Scalar) else result
 
 
 def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
@@ -290,7 +291,7 @@ def _evaluate_entity(
     operand_type = expr.operand.type
     assert isinstance(operand_type, NodeRef | EdgeRef)  # noqa: S101 - expressions check this when built
     operand = _evaluate_operand(expr.operand, values, inputs, log)
-    at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+    at = repeat_value(operand, values.size) if isinstance(operand, pa.Scalar) else operand
     return values.unite_positions(operand_type.name, expr.type.name, at)
 
 
@@ -299,13 +300,13 @@ def _evaluate_field(expr: FieldRef, values: ValueSource, inputs: QueryInputs, lo
     if isinstance(owner, NodeRef | EdgeRef):
         assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no nodes and edges
         operand = _evaluate_operand(expr.operand, values, inputs, log)
-        at = pa.repeat(operand, values.size) if isinstance(operand, pa.Scalar) else operand
+        at = repeat_value(operand, values.size) if isinstance(operand, pa.Scalar) else operand
         if expr.name == TYPE_COLUMN and not is_union(owner.name):
             return pc.if_else(pc.is_valid(at), pa.scalar(owner.name), pa.scalar(None, pa.utf8()))
         return values.read_property(owner.name, expr.name, at)
     record = _evaluate_operand(expr.operand, values, inputs, log)
     if isinstance(owner, WalkOf) and expr.name in (WALK_LENGTH, WALK_KEY):
-        walks = pa.repeat(record, values.size) if isinstance(record, pa.Scalar) else concat_chunks(record)
+        walks = repeat_value(record, values.size) if isinstance(record, pa.Scalar) else concat_chunks(record)
         if expr.name == WALK_LENGTH:
             return measure_walks(walks)
         assert isinstance(values, EntitySource)  # noqa: S101 - other sources bind no paths

@@ -19,7 +19,7 @@ from omnigraph.errors import QueryError
 from omnigraph.query.expr import Case, Computed, Expr, RecordExpr
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
-from omnigraph.storage.arrow_buffers import build_array, read_booleans
+from omnigraph.storage.arrow_buffers import build_array, read_booleans, repeat_value
 from omnigraph.storage.columnar_sets import concat_chunks
 
 Operand: TypeAlias = pa.ChunkedArray | pa.Array | pa.Scalar
@@ -123,7 +123,7 @@ def _coalesce(expr: Computed, evaluate: Evaluate, log: OverflowLog | None) -> Op
 
 
 def _to_column(operand: Operand, size: int) -> pa.Array:
-    return pa.repeat(operand, size) if isinstance(operand, pa.Scalar) else concat_chunks(operand)
+    return repeat_value(operand, size) if isinstance(operand, pa.Scalar) else concat_chunks(operand)
 
 
 def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: OverflowLog | None) -> pa.Array:
@@ -249,6 +249,13 @@ def _null_if_equal(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
     return pc.if_else(is_equal, pa.nulls(len(left), left.type), left)
 
 
+def _to_ordered(column: pa.Array) -> pa.Array:
+    """Return a column as Arrow finds its least and greatest values; it has no kernels for Bool and DateTime."""
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int8())
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
 def _slice(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
     return list_functions.slice_lists(columns[0], columns[1], columns[2] if len(columns) > 2 else None)
 
@@ -270,8 +277,8 @@ _OTHERS: dict[ScalarFunction, Callable[[Computed, list[pa.Array]], pa.Array]] = 
     _F.SLICE: _slice,
     _F.SORT: lambda _expr, columns: list_functions.sort_lists(columns[0]),
     _F.UNIQUE: lambda _expr, columns: list_functions.drop_repeated(columns[0]),
-    _F.LEAST: lambda _expr, columns: pc.min_element_wise(*columns, skip_nulls=True),
-    _F.GREATEST: lambda _expr, columns: pc.max_element_wise(*columns, skip_nulls=True),
+    _F.LEAST: lambda _expr, columns: pc.min_element_wise(*map(_to_ordered, columns), skip_nulls=True),
+    _F.GREATEST: lambda _expr, columns: pc.max_element_wise(*map(_to_ordered, columns), skip_nulls=True),
     _F.NULLIF: _null_if_equal,
     _F.TO_STRING: lambda _expr, columns: to_text(columns[0]),
     _F.TO_INT: lambda _expr, columns: to_integers(columns[0]),

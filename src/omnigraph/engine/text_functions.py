@@ -11,6 +11,7 @@ from omnigraph.engine.query_budget import Budget, QueryMemoryError
 from omnigraph.errors import QueryError
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.regex import compile_pattern, find_pattern_problem
+from omnigraph.storage.arrow_buffers import repeat_value
 from omnigraph.storage.columnar_sets import concat_chunks
 
 # A function gets each argument as a column, or as a scalar if it is the same in all rows; the first is a column.
@@ -235,6 +236,6 @@ _RESULTS: dict[ScalarFunction, pa.DataType] = {
 
 
 def _map_rows(function: Callable[..., object], type_: pa.DataType, text: pa.Array, *arguments: Argument) -> pa.Array:
-    columns = [text, *(pa.repeat(a, len(text)) if isinstance(a, pa.Scalar) else a for a in arguments)]
+    columns = [text, *(repeat_value(a, len(text)) if isinstance(a, pa.Scalar) else a for a in arguments)]
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
     return pa.array([None if None in row else function(*row) for row in rows], type_)

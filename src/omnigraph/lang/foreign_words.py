@@ -60,6 +60,7 @@ PART_HINTS = {
     "optional": OPTIONAL_FORM,
     "unwind": STATEMENT_HINTS["unwind"],
     "merge": STATEMENT_HINTS["merge"],
+    "upsert": STATEMENT_HINTS["upsert"],
     "join": JOIN_FORM,
     "inner": JOIN_FORM,
     "cross": "a match of two variables without an edge between them has all pairs: `match { $p: Person $c: City }`",

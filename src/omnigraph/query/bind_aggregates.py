@@ -205,7 +205,9 @@ class AggregateBinder:
             aggregate = self.bind_aggregate(call, function)
             if aggregate is not None and order:
                 self._check_running(call, aggregate)
-        if len(self.findings) > before or (aggregate is None and place is None):
+        # A block reports nothing of its own where the pattern around it has errors.
+        is_unbound = aggregate is None if place is None else bool(call.arguments) and argument is None
+        if len(self.findings) > before or is_unbound:
             return None
         return Window(
             aggregate=aggregate,

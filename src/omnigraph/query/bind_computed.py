@@ -55,6 +55,15 @@ _ARRAY_CALLS = frozenset({ScalarFunction.SIZE, ScalarFunction.FIRST, ScalarFunct
 # These choose among whole nodes and edges too, which have no order but an identity.
 _ENTITY_CALLS = frozenset({ScalarFunction.COALESCE, ScalarFunction.NULLIF})
 _MOMENTS = (Scalar.DATE, Scalar.DATETIME)
+# The type of the literal null as an argument; a parameter that takes any value takes its own.
+_NULL_TYPES: dict[ParameterKind, ValueType] = {
+    ParameterKind.INTEGER: Scalar.I64,
+    ParameterKind.NUMBER: Scalar.I64,
+    ParameterKind.DATE: Scalar.DATE,
+    ParameterKind.DATETIME: Scalar.DATETIME,
+    ParameterKind.LIST: ListOf(Scalar.STRING),
+    ParameterKind.TEXT_LIST: ListOf(Scalar.STRING),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +229,7 @@ class ComputedBinder:
         for index, (argument, node) in enumerate(zip(arguments, call.arguments, strict=True)):
             if not self._check_argument(argument, node, signature.get_parameter(index), signature):
                 return None
+        arguments = _settle_arguments(arguments, signature)
         if signature.agrees:
             agreed = self._agree(arguments, call.arguments, f"the arguments of `{signature.name}`")
             if agreed is None:
@@ -366,6 +376,19 @@ def _settle_null(operand: Expr, other: Expr) -> Expr:
         return operand
     type_ = Scalar.I64 if _is_null_value(other) else _get_type(other)
     return Const(value=None, type=type_, origin=operand.origin)
+
+
+def _settle_arguments(arguments: tuple[Expr, ...], signature: Signature) -> tuple[Expr, ...]:
+    """Return arguments in which the literal null has a type that its parameter takes: each kernel has its types."""
+    is_instant = any(argument.type is Scalar.DATETIME for argument in arguments)
+    types = _NULL_TYPES | {ParameterKind.MOMENT: Scalar.DATETIME if is_instant else Scalar.DATE}
+    kinds = map(signature.get_parameter, range(len(arguments)))
+    return tuple(
+        Const(value=None, type=types[kind], origin=argument.origin)
+        if kind in types and _is_null_value(argument)
+        else argument
+        for argument, kind in zip(arguments, kinds, strict=True)
+    )
 
 
 def _is_null_value(value: Expr) -> bool:

@@ -91,6 +91,8 @@ class ExprBinder:
         value = self.bind_value(node, context)
         if value is None:
             return None
+        if isinstance(value, Const) and value.value is None:
+            value = replace(value, type=Scalar.BOOL)  # unknown; the literal null has its type by chance
         if value.type is not Scalar.BOOL:
             text = print_expr(node)
             message = f"`{clip_text(text)}` is {value.type}, not a condition"

@@ -47,6 +47,12 @@ def is_valid(array: pa.Array) -> NDArray[np.bool_]:
     return _unpack_bits(array, 0) if array.null_count else np.ones(len(array), np.bool_)
 
 
+def repeat_value(value: pa.Scalar, size: int) -> pa.Array:
+    """Return an array of equal values."""
+    # Arrow can't repeat a list or struct no times.
+    return pa.repeat(value, size) if size else pa.array([], value.type)
+
+
 def fill_nulls(array: pa.Array, filler: float) -> NDArray[Any]:
     """Return the values of an array of numbers with nulls replaced; without nulls nothing is copied."""
     values = read_numbers(array)

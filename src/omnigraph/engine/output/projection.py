@@ -52,7 +52,7 @@ from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
 from omnigraph.schema.values import BASE64_PREFIX
-from omnigraph.storage.arrow_buffers import build_array
+from omnigraph.storage.arrow_buffers import build_array, repeat_value
 from omnigraph.storage.columnar_sets import concat_chunks
 
 # Row numbers within a frame, in any order; they may repeat.
@@ -117,7 +117,7 @@ class Frame:
             return materialise(self.evaluate_stored(expr, rows), expr.type, self.context, nullable=expr.nullable)
         match expr:
             case Const() | ParamRef() | Now():
-                return pa.repeat(self.evaluate_constant(expr), self.size if rows is None else len(rows))
+                return repeat_value(self.evaluate_constant(expr), self.size if rows is None else len(rows))
             case Prop():
                 values = self._read_column(expr.variable, expr.name, to_arrow_type(expr.type), rows)
                 # 0.0 and -0.0 are merged as equal: without this, it would depend on the plan which of them is shown.

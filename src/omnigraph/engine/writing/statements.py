@@ -42,6 +42,7 @@ from omnigraph.query.mutation_plan import (
 from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.schema.catalog import Value
 from omnigraph.schema.types import Scalar
+from omnigraph.storage.arrow_buffers import repeat_value
 from omnigraph.storage.columnar_sets import concat_chunks, is_among
 from omnigraph.storage.lance_table import LanceTable
 
@@ -194,7 +195,7 @@ def _build_assignment(statement: Update, table: PendingTable, inputs: QueryInput
             column = (
                 _compute_column(value, table, before, inputs)
                 if isinstance(value, Assign)
-                else pa.repeat(value, rows.num_rows)
+                else repeat_value(value, rows.num_rows)
             )
             rows = rows.set_column(index, rows.schema.field(index), column)
         all_rows = pa.repeat(pa.scalar(True), rows.num_rows)
