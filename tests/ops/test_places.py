@@ -16,7 +16,7 @@ from worlds import runtime
 
 SCHEMA = "node Person { name: String @key  photo: Blob? }"
 ALL = "query q() { match { $p: Person } return { $p.name } }"
-UNKNOWN = ("gs://bucket/x", "x://bucket/x", "s3a://bucket/x", "https://host/x", "s3:/bucket/x", "s3://bucket")
+UNKNOWN = ("gs://bucket/x", "x://bucket/x", "dbfs:/x", "https://host/x", "s3:/bucket/x", "s3://bucket")
 NO_NAMES = ("file:///nowhere/a#b.jsonl", "file:///nowhere/a?b.jsonl", "file:///nowhere/a%00b.jsonl", "a\0b.jsonl")
 
 
@@ -171,3 +171,9 @@ def test_a_place_of_this_machine_stays_as_it_was_given() -> None:
     with pytest.raises(og.BadArgumentError, match="only be written to this machine"):
         resolve_local_path("s3://bucket/key")
     assert os.fspath(resolve_local_path(Path("x"))) == "x"
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "s3n", "S3A"])
+def test_the_names_of_spark_for_s3_are_s3(scheme: str) -> None:
+    assert parse_scheme(f"{scheme}://bucket/key") == "s3"
+    assert locate(f"{scheme}://bucket/key") == Location("key", "bucket")

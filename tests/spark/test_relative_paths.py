@@ -1,6 +1,6 @@
 """Executors have another working directory than the driver: a relative path means what it means on the driver."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from omnigraph.errors import MissingError
 from omnigraph.ops.load import GraphSource, LoadInput, TypedSource
 from omnigraph.ops.load_inputs import GraphLines, InputSource, expand_inputs
 from omnigraph.spark.load import load_input
-from omnigraph.spark.load.input_splits import Split, make_path_absolute, plan_splits
+from omnigraph.spark.load.input_splits import Range, Split, make_path_absolute, plan_splits
 from raised_codes import has_code
 from spark_loading import APART, left_over, reasons, spark_loaded
 
@@ -60,9 +60,11 @@ def test_messages_have_the_name_that_was_given(spark: SparkSession, graph: og.Gr
 def test_what_an_executor_does_not_find_is_said_to_be_missing_there(
     spark: SparkSession, graph: og.Graph, place: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def plan(inputs: Sequence[InputSource], *, target_bytes: int) -> list[Split]:
+    def plan(
+        inputs: Sequence[InputSource], *, target_bytes: int, planned: Mapping[int, Sequence[Range]] | None
+    ) -> list[Split]:
         """Executors see the directory of the driver here, so the file goes before they look."""
-        found = plan_splits(inputs, target_bytes=target_bytes)
+        found = plan_splits(inputs, target_bytes=target_bytes, planned=planned)
         (place / name).unlink()
         return found
 
