@@ -222,3 +222,36 @@ def test_a_conditional_put_and_a_delete_wait_for_whoever_is_comparing(tmp_path: 
     assert are_waiting == [True, True, True]
     assert store.stat("a/z") is None
     assert store.get("a/x").data == b"new"
+
+
+class SkippingClock(SystemClock):
+    """A clock that moves on by what is slept, at once."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def monotonic(self) -> float:
+        return self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+
+def test_a_lock_that_a_stopped_process_holds_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    store = LocalObjectStore(str(tmp_path), clock=SkippingClock())
+    etag = store.put("a/x", b"old")
+    directory = os.open(tmp_path / "a", os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+
+    for change in (
+        lambda: store.put_if_match("a/x", b"new", etag),
+        lambda: store.delete("a/x"),
+        lambda: store.delete_if_match("a/x", etag),
+    ):
+        with pytest.raises(StoreUnavailableError, match=r"change `a/x`: a process has held the lock .* for 10 seconds"):
+            change()
+    os.close(directory)
+
+    assert store.get("a/x").data == b"old"
+    store.delete("a/x")
+    assert store.stat("a/x") is None

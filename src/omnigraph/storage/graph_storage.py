@@ -300,7 +300,9 @@ def _open_local_objects(location: Location, runtime: Runtime) -> LocalObjectStor
     if not location.is_local:
         return None
     is_durable = runtime.options.durability is Durability.FSYNC
-    return LocalObjectStore(location.path, is_durable=is_durable, follow_links=runtime.options.follow_links)
+    return LocalObjectStore(
+        location.path, is_durable=is_durable, follow_links=runtime.options.follow_links, clock=runtime.clock
+    )
 
 
 def _open_remote_objects(location: Location, runtime: Runtime) -> ObjectStore:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
+from omnigraph.clock import Clock, SystemClock
 from omnigraph.ids import draw_bytes
 from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.object_store import (
@@ -23,6 +24,7 @@ from omnigraph.storage.object_store import (
     ObjectKeyError,
     ObjectMissingError,
     StoredObject,
+    StoreUnavailableError,
     convert_os_error,
 )
 
@@ -31,6 +33,10 @@ _UNLISTED_PREFIXES = (_TEMPORARY_PREFIX, RESERVE.rpartition("/")[2])
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a named pipe waits until another process opens it for writing.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# A lock is held for one comparison and one flushed write. Who holds it longer was stopped in the midst, or its machine
+# sleeps: a heartbeat that was stopped there kept every process that opened the graph waiting for as long.
+_MAX_LOCK_SECONDS = 10.0
+_LOCK_POLL_SECONDS = 0.002
 _FOREIGN_KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
@@ -52,8 +58,11 @@ def _translate_errors(action: str) -> Iterator[None]:
 class LocalObjectStore:
     """An ObjectStore on a POSIX file system: put-if-absent by hard link, put-if-match under a file lock."""
 
-    def __init__(self, root: str, *, is_durable: bool = True, follow_links: bool = False) -> None:
+    def __init__(
+        self, root: str, *, is_durable: bool = True, follow_links: bool = False, clock: Clock | None = None
+    ) -> None:
         self._root = root
+        self._clock = clock or SystemClock()
         self._is_durable = is_durable
         # Applies to reads and listings only: nothing is changed or removed in a directory that is a link.
         self._follow = follow_links
@@ -136,7 +145,7 @@ class LocalObjectStore:
             try:
                 with self._open_parent(key) as (directory, name):
                     # The lock of put_if_match: a removal between its comparison and its write would be undone.
-                    fcntl.flock(directory, fcntl.LOCK_EX)
+                    _lock(directory, key, self._clock)
                     os.unlink(name, dir_fd=directory)
             except (FileNotFoundError, NotADirectoryError):
                 return
@@ -238,7 +247,7 @@ class LocalObjectStore:
         """
         try:
             with self._open_parent(key) as (directory, name):
-                fcntl.flock(directory, fcntl.LOCK_EX)
+                _lock(directory, key, self._clock)
                 if _read(directory, name, key).etag != etag:
                     raise ObjectChangedError(key)
                 yield directory, name
@@ -376,3 +385,25 @@ def _collect_infos(directory: int, prefix: str, infos: list[ObjectInfo]) -> None
 
 def _compute_etag(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _lock(directory: int, key: str, clock: Clock) -> None:
+    """Lock a directory until it is closed.
+
+    Raises:
+        StoreUnavailableError: Another process has held the lock for too long.
+    """
+    deadline = clock.monotonic() + _MAX_LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if clock.monotonic() > deadline:
+                reason = (
+                    f"a process has held the lock of its directory for {_MAX_LOCK_SECONDS:g} seconds;"
+                    " let it go on if it is stopped, or end it"
+                )
+                raise StoreUnavailableError(f"change `{key}`", reason) from None
+            clock.sleep(_LOCK_POLL_SECONDS)
+        else:
+            return
