@@ -75,6 +75,18 @@ def test_a_hidden_commit_keeps_its_place_in_the_history(served: Served) -> None:
     assert list_ids("reader") == list_ids("admin")
 
 
+@pytest.mark.parametrize("branch", ["public", "main"])
+def test_no_digest_checks_guesses_of_what_a_commit_hides(branch: str, served: Served) -> None:
+    answers = [
+        served.client.get(f"/graphs/people/commits?branch={branch}", headers=served.as_role(role)).json()["commits"]
+        for role in ("reader", "admin")
+    ]
+
+    hidden = [(shown["digest"], whole["digest"]) for shown, whole in zip(*answers, strict=True) if shown != whole]
+    assert hidden
+    assert all(shown is None and whole is not None for shown, whole in hidden)
+
+
 def test_a_filter_is_no_oracle_for_hidden_messages(served: Served) -> None:
     path = "/graphs/people/commits?branch=public&filter=message%3Dsecret"
 

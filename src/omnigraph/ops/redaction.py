@@ -22,31 +22,22 @@ def redact_commit(session: Session, commit: Commit) -> Commit:
         return commit
     merged = commit.merged_from
     if merged is not None and not is_readable(session, merged.branch):
-        commit = msgspec.structs.replace(commit, merged_from=msgspec.structs.replace(merged, branch=HIDDEN))
+        commit = msgspec.structs.replace(
+            commit, merged_from=msgspec.structs.replace(merged, branch=HIDDEN), digest=None
+        )
     if commit.branch == session.log.branch or is_readable(session, commit.branch):
         branches = dict.fromkeys((session.log.branch, commit.branch))
         hides_rows = any(find_row_rules(session, branch) is not None for branch in branches)
         return _drop_row_facts(commit) if hides_rows else commit
     return msgspec.structs.replace(
-        commit,
-        branch=HIDDEN,
-        actor=HIDDEN,
-        message=None,
-        idempotency_key=None,
-        request=None,
-        changes=(),
-        summary=None,
-        purged=(),
-        affected_nodes=None,
-        affected_edges=None,
-        merged_from=None,
+        _drop_row_facts(commit), branch=HIDDEN, actor=HIDDEN, message=None, idempotency_key=None, merged_from=None
     )
 
 
 def _drop_row_facts(commit: Commit) -> Commit:
-    """Return a commit without what it says about rows, of which the actor sees some only: tables, versions, counts.
+    """Return a commit without what it says about rows: tables, versions and counts.
 
-    Without its digest too, with which guesses of these could be checked.
+    Without its digest too, with which guesses of everything that is left out could be checked.
     """
     return msgspec.structs.replace(
         commit,
