@@ -186,6 +186,7 @@ def command(  # noqa: PLR0913 - one argument per option
 
 def _check_combinations(values: "Mapping[str, Any]", on_error: str, source: str | None) -> None:
     """Refuse options that make no sense together."""
+    _refuse_if(not on_error, "--on-error takes `fail` or a directory")
     _refuse_if(values["max_errors"] is not None and on_error == FAIL, "--max-errors needs --on-error DIR")
     needs_source = "--if-exists needs --from BRANCH; without --from the branch must exist"
     _refuse_if(values["if_exists"] and source is None, needs_source)
@@ -215,7 +216,7 @@ def _open_inputs(
     streams = omnigraph.read_files(
         files,
         graph.accepted_schema(branch=branch).source,
-        mapping=None if mapping is None else read_source(mapping).text,
+        mapping=None if mapping is None else read_source(mapping),
         mapping_base=PurePath(mapping or ".").parent,
         columns=columns,
         ignore=values["ignore"],

@@ -247,6 +247,8 @@ def infer(
     the CSV or APOC JSON of Neo4j. Texts may be compressed (.gz, .bz2, .xz, .zst). All rows are read. Each guess is a
     comment. With -o people.pg the mapping is people.mapping.toml, for `omnigraph load --mapping`.
     """
+    if output is not None and not PurePath(output).name:
+        refuse("-o takes the name of a file, such as people.pg")
     inferred = omnigraph.infer_schema(
         files,
         nodes=parse_typed_paths("--node", nodes),

@@ -24,6 +24,7 @@ from omnigraph.engine.importing.mapping import (
 from omnigraph.engine.importing.source_tables import FORMATS, CsvDialect, SourceTable, open_frame
 from omnigraph.errors import BadArgumentError, MissingError
 from omnigraph.lang.source import Source
+from omnigraph.lang.spelling import find_closest
 from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog import AnyType, Catalog
 
@@ -151,7 +152,7 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
     files: Iterable[PathLike],
     schema: str | Source,
     *,
-    mapping: str | None = None,
+    mapping: str | Source | None = None,
     mapping_base: PathLike = ".",
     nodes: TypedPlaces | None = None,
     edges: TypedPlaces | None = None,
@@ -178,7 +179,8 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
     """
     options = options or FileOptions()
     catalog = load_schema(schema if isinstance(schema, Source) else Source(schema, "schema.pg"))
-    given = [] if mapping is None else parse_mapping(mapping, "mapping")
+    text = Source(mapping, "mapping") if isinstance(mapping, str) else mapping
+    given = [] if text is None else parse_mapping(text.text, text.name)
     base = Path(mapping_base)
     named: list[tuple[Path | SourceTable, str | None, bool]] = []
     for is_edge, by_type in ((False, nodes), (True, edges)):
@@ -203,9 +205,19 @@ def read_files(  # noqa: PLR0913 - all but the files and the schema by name
             for source in mappings or [_guess_source(table, catalog, options)]:
                 complete = _with_columns(source, table, columns or {}, ignore)
                 prepared.append((table, complete, check_mapping(complete, table, catalog)))
+    _check_ignored(ignore, [table for table, _, _ in prepared])
     return [
         RecordStream(table.name, encode_rows(table, source, type_), table.unit) for table, source, type_ in prepared
     ]
+
+
+def _check_ignored(ignore: Sequence[str], tables: Sequence[SourceTable]) -> None:
+    columns = dict.fromkeys(column for table in tables for column in table.columns)
+    for name in ignore:
+        if name not in columns:
+            near = find_closest(name, columns)
+            hint = f"; did you mean `{near}`?" if near else ""
+            raise BadArgumentError("ignore", f"`{name}`", f"no file has a column of this name{hint}")
 
 
 def list_paths(place: PathLike) -> list[Path]:

@@ -47,10 +47,13 @@ class ValueForms:
     datetime_format: str | None = None
 
     def __post_init__(self) -> None:
-        signs = self.decimal + self.thousands
-        if len(self.decimal) != 1 or len(self.thousands) > 1 or self.decimal == self.thousands or signs.isalnum():
-            expected = "decimal and thousands must be one character each, and different"
-            raise BadArgumentError("decimal", f"`{self.decimal}`", expected)
+        for name, sign in (("decimal", self.decimal), ("thousands", self.thousands)):
+            # A digit as a separator would take digits away from numbers.
+            if len(sign) > 1 or sign.isalnum() or sign in {"-", "+"} or (name == "decimal" and not sign):
+                expected = "it must be one character, and no letter, digit or sign"
+                raise BadArgumentError(name, f"`{sign}`", expected)
+        if self.decimal == self.thousands:
+            raise BadArgumentError("thousands", f"`{self.thousands}`", "it must be different from the decimal point")
         both = set(self.trues) & set(self.falses)
         if both:
             raise BadArgumentError("true", f"`{min(both)}`", "it is also a text of false")
