@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it gives no types
 
 from omnigraph.options import Maintenance, Options
+from zygote import Zygote
 
 UPDATE = "--snapshot-update"
 
@@ -159,6 +160,14 @@ def has_room() -> bool:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together:
     """What hands out the tests."""
     return Together(config, log)
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    """A process that forks the children of a test, see `zygote.py`."""
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -114,13 +114,6 @@ def test_a_write_that_was_planned_before_a_deletion_is_a_conflict(world: Session
         )
     assert list_sidecars(world.store) == ([], [])
     assert data_files(world) == files
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def elsewhere(zygote: Zygote, verb: str, session: Session, name: str) -> None:

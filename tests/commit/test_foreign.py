@@ -1,7 +1,7 @@
 """Graphs that are old, foreign, half-made or tampered with: each has its own clear error, and nothing is changed."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -20,13 +20,6 @@ from omnigraph.storage.layout import MANIFEST, format_version_name
 from omnigraph.storage.table_cache import PinUnreadableError
 from worlds import TABLES, new_world, reopened, rows, runtime, seeded_world, state
 from zygote import Zygote
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def tree(root: Path) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -41,13 +41,6 @@ pytestmark = pytest.mark.usefixtures("with_sidecars")
 @pytest.fixture
 def world(tmp_path: Path) -> Session:
     return seeded_world(tmp_path / "g")
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def upsert(session: Session, values: dict[str, int], key: str = "node:A", operation: str = "write") -> None:

@@ -1,7 +1,6 @@
 """Branches that are made and deleted by processes that are killed at every point: there whole, or not at all."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ SEED = {"a": 1, "b": 2, "c": 3, "d": 4}
 WORLD = dict.fromkeys(TABLES, SEED)
 OTHER = {**WORLD, "node:A": {**SEED, "a": 9}}
 """What the branch that is to be deleted says."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,13 +49,6 @@ def wait_until_stopped(pid: int) -> None:
     while not is_stopped(pid):
         assert time.monotonic() < end, "the victim never reached its point"
         time.sleep(0.005)
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture

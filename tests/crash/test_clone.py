@@ -1,6 +1,5 @@
 """Clones whose makers are killed at every point: a whole graph, or none that says so and can be gone on with."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +17,6 @@ from zygote import Zygote
 UNFINISHED = ["clone.claimed", "clone.copied@1", "clone.copied@20", "clone.flushed", "clone.branch@1", "clone.ready"]
 LATER = replace(FAST, lease_seconds=-1)
 """The lease of whoever died has run out."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Mutations and loads, killed at every point of the publish: all or nothing, nothing left, nobody blocked."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ KINDS = (*MUTATIONS, *LOADS)
 GROUP_POINTS = ("group.led", "group.placed")
 MOST_ORPHANS = 4
 """Data and deletion files of two tables."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

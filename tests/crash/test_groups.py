@@ -1,7 +1,6 @@
 """A group of writes, killed at every point: all of them or none, and nobody is blocked."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,13 +41,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def uri(template: str, tmp_path: Path) -> str:
     return str(shutil.copytree(template, tmp_path / "g"))
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.mark.parametrize("point", POINTS)

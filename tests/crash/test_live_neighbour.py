@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,13 +34,6 @@ AFTER = {
     "overwrite": {"z": 26},
 }
 BRIEF = replace(FAST, lease_seconds=0.15)
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def is_stopped(pid: int) -> bool:

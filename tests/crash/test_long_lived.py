@@ -1,7 +1,6 @@
 """A process that stays open clears up after others that died, and tells which those are."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,13 +23,6 @@ from zygote import Zygote
 
 OFTEN = replace(OVER, recovery_seconds=0)
 """For one that looks after each of its commits, when every lease has run out."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @dataclass

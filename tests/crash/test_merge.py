@@ -1,7 +1,6 @@
 """Merges by processes that are killed at every point: made whole or not at all, and made once when tried again."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,6 @@ POINTS = {
     "publish.disarmed": True,
 }
 """By point, whether a merge that was killed at it has been made."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """A repair, killed at every point: the next one finishes it, and nothing is lost beside what it told."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from worlds import runtime
 from zygote import Zygote
 
 PUBLISHING = ("publish.head_written", "publish.swapped")
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

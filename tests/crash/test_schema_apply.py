@@ -1,7 +1,6 @@
 """Schema changes by processes that are killed at every point: made whole or not at all, and nothing is left behind."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,6 @@ POINTS = {
     "publish.disarmed": True,
 }
 """By point, whether a change that was killed at it has been made."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,6 @@ DERIVED = [("derived.begun", 1), ("derived.stored", 1), ("derived.begun", 2), ("
 BUILDS = [(point, 1) for point in ("upkeep.compacted", "upkeep.indexed", *POINTS)]
 RACED = ["upkeep.indexed", "publish.flushed", "derived.begun"]
 TOP = 10
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

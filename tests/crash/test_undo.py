@@ -1,7 +1,6 @@
 """Reverts and resets by processes that are killed at every point: made whole or not at all, once when tried again."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,6 @@ POINTS = {
     "reset": PUBLISH,
 }
 """By verb and point, whether it has been made by a process that was killed there."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Every writer, killed at every point of the publish: all or nothing, nothing left, nobody blocked."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,13 +42,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
 def uri(template: str, tmp_path: Path) -> str:
     """A graph of its own for each test, which is a copy: nothing in a graph says where it is."""
     return str(shutil.copytree(template, tmp_path / "g"))
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def expected(kind: str, tables: int, point: str) -> dict[str, dict[str, int]]:

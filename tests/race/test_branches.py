@@ -1,7 +1,7 @@
 """Processes that make, delete and write to branches at the same time."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,6 @@ from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from worlds import runtime, seeded_world, state
 from zygote import Zygote
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,11 @@
 """Cleanups that run all the time beside other processes: nothing lost, nobody fails, and garbage goes."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from collecting import DAY, pass_time
 from omnigraph.ops.open import open_session
 from worlds import runtime, seeded_world, state
 from zygote import Zygote
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def test_nobody_fails_because_of_cleanups(tmp_path: Path, zygote: Zygote) -> None:

@@ -2,23 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from cloning import branched, opened, readable, tree
 from zygote import Zygote
 
 ROUNDS = 4
 TOLD = {"clone_busy", "place_taken"}
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def test_one_of_several_processes_makes_the_clone(tmp_path: Path, zygote: Zygote) -> None:

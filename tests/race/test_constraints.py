@@ -1,7 +1,7 @@
 """Racing processes try to break what the schema promises: they can't, and losing is a typed error."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,6 @@ from zygote import Zygote
 
 SHARED = 24
 RACERS = ("ann", "ben", "cid", "dot")
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture

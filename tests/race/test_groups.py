@@ -1,7 +1,6 @@
 """Groups of two processes under the history checker, beside their own maintenance; one is killed at every point."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,6 @@ POINTS = (
 )
 """Each after some groups are published."""
 MAINTENANCE_POINTS = ("maintain.begun", "upkeep.compacted", "maintain.done")
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def run_both(uri: str, notes: Path, zygote: Zygote, point: str | None, times: int = 6) -> None:

@@ -1,6 +1,6 @@
 """Processes that merge different branches into main at the same time, while others write: nothing is lost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,6 @@ WIDER = [
     SCHEMA.replace("m: I32?", "m: I32?  rank: I32 @default(7)"),
     SCHEMA.replace("m: I32?", "m: I32?  rank: I32 @default(7)  nick: String?"),
 ]
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture

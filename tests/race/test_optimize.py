@@ -1,21 +1,11 @@
 """Maintenance that runs all the time beside other processes: nothing lost, nothing twice, nobody fails."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from omnigraph.ops.open import open_session
 from race.checker import Txn, anomalies
 from worlds import runtime, seeded_world, state
 from zygote import Zygote
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def test_no_write_fails_because_of_maintenance(tmp_path: Path, zygote: Zygote) -> None:

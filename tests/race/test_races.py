@@ -1,6 +1,6 @@
 """Processes that write at the same time: nothing lost, nothing half visible, nothing twice."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,13 +11,6 @@ from omnigraph.ops.session import Session
 from race.checker import Txn, anomalies
 from worlds import TABLES, runtime, seeded_world, state
 from zygote import Ended, Zygote
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def together(zygote: Zygote, target: str, jobs: Sequence[Mapping[str, object]]) -> list[Ended]:

@@ -5,7 +5,7 @@ At the end the graph says what it should, is sound, and is as quick and about as
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
@@ -52,13 +52,6 @@ FIRST = 8
 SHORT = Year(people=10_000, writers=3, sharing=2, commits=22, grace=3.0, may_be_late=True)
 LONG = Year(people=50_000, writers=4, sharing=2, commits=2_500, grace=60.0, may_be_late=False)
 CROWD = replace(LONG, sharing=4, commits=1_000)
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def new_graph(place: Path, year: Year) -> og.Graph:

@@ -1,6 +1,5 @@
 """Loads on Spark whose driver is killed: all or nothing, nothing left behind recovery, nobody blocked."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,6 @@ PEOPLE = [person(f"p{number}", age=number) for number in range(60)]
 KNOWS = [edge("Knows", f"p{number}", f"p{number * 7 % 60}") for number in range(60)]
 TWICE = person("p3", age=7)
 """It is refused, so that the rows of its split are written anew."""
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,8 @@
 """A load on Spark while other processes write to the same graph: both land, and nothing is done twice for it."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
@@ -29,13 +27,6 @@ class Counting:
     def reach(self, point: str) -> None:
         """Called on the driver."""
         self.reached.append(point)
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote()
-    yield zygote
-    zygote.close()
 
 
 def people(graph: og.Graph) -> int:
