@@ -21,6 +21,7 @@ from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import publish_or_replan
 from omnigraph.commit.requirements import CountsWithin, RowsUnchanged
 from omnigraph.commit.time_travel import read_at_commit, read_at_version
+from omnigraph.concurrency import Event, create_event
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, stage_plan, write_tables
 from omnigraph.runtime import Runtime
@@ -261,7 +262,7 @@ def test_an_interrupted_follower_is_withdrawn(world: Session) -> None:
 
     class Waiting:
         is_settled = False
-        wake = threading.Event()
+        wake: Event = create_event()
 
         def settle_interrupted(self) -> bool:
             return False
@@ -297,7 +298,7 @@ def test_a_follower_that_was_interrupted_while_led_does_not_come_back() -> None:
         is_settled = False
 
         def __init__(self) -> None:
-            self.wake = threading.Event()
+            self.wake: Event = create_event()
 
         def settle_interrupted(self) -> bool:
             return False

@@ -73,7 +73,7 @@ def test_other_parameters_and_a_lone_writer_are_run_at_once(graph: og.Graph, run
 
 def test_an_error_of_a_deferred_run_is_its_own(graph: og.Graph) -> None:
     broken = "query q($n: String) { insert Knows { from: $n, to: $n } }"
-    mutate.OUTDATED_RUNS.note(
+    mutate.OUTDATED_RUNS.get().note(
         graph._session.log,
         mutate.MutationCall(source=Source(broken, "query.gq"), name=None, params={"n": "gone"}, actor="x"),
     )

@@ -7,7 +7,6 @@ No table is touched. A manifest that no row names belongs to no branch. A closed
 writer that still uses a deleted branch fails. A deletion that was interrupted is finished by the next writer.
 """
 
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from omnigraph.commit.manifest_log import Head, LogOpener, ManifestLog, NotAGrap
 from omnigraph.commit.manifest_types import MAIN, BranchRecord, Fork, GcHorizon, Manifest, Snapshot
 from omnigraph.commit.ref_names import check_branch_name, check_name_free, check_untagged
 from omnigraph.commit.tags import TagRegistry
+from omnigraph.concurrency import create_lock
 from omnigraph.errors import OmnigraphError
 from omnigraph.lru_cache import LruCache
 from omnigraph.storage.cas_table_errors import SwapLostError
@@ -62,7 +62,7 @@ class BranchRegistry:
     def __init__(self, main: ManifestLog) -> None:
         self.main = main
         self.tags = TagRegistry(main)
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         self._logs: LruCache[str, ManifestLog] = LruCache(MAX_OPEN_LOGS)
         # Manifest paths of branches by name, so that a known branch costs no request on main.
         self._paths: dict[str, str] = {}

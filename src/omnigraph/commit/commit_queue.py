@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.concurrency import Event, ProcessState, create_lock
 
 # The limit of writes that are published together. On a busy machine a swap took 47 ms, and each write 8 ms beside it:
 # with 64, the swap is a tenth of a group.
@@ -24,7 +25,7 @@ _PATIENCE_SECONDS = 1.0
 class QueuedWrite(Protocol):
     """A write that waits for its turn, or for another writer to publish it."""
 
-    wake: threading.Event
+    wake: Event
 
     @property
     def is_settled(self) -> bool:
@@ -59,8 +60,8 @@ class CommitQueue:
     """The writes of this process that wait to be published on one branch."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._turn = threading.Lock()
+        self._guard = create_lock()
+        self._turn = create_lock()
         self._waiting: deque[QueuedWrite] = deque()
         # The thread whose turn it is. A write that it starts meanwhile, as hooks of tests do, must not wait for itself.
         self._holder: int | None = None
@@ -138,18 +139,27 @@ class CommitQueue:
                 self._waiting[0].wake.set()
 
 
-_guard = threading.Lock()
-# A queue lives as long as a write of its branch; so branches that come and go leave nothing.
-_queues: WeakValueDictionary[tuple[object, ...], CommitQueue] = WeakValueDictionary()
+class _Queues:
+    """The queues of all branches. One lives as long as a write of its branch; so branches that go leave nothing."""
+
+    def __init__(self) -> None:
+        self._guard = create_lock()
+        self._queues: WeakValueDictionary[tuple[object, ...], CommitQueue] = WeakValueDictionary()
+
+    def get(self, key: tuple[object, ...]) -> CommitQueue:
+        """Return the queue of a branch."""
+        with self._guard:
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = CommitQueue()
+            return queue
+
+
+_queues = ProcessState(_Queues)
 
 
 def get_queue(log: ManifestLog) -> CommitQueue:
     """Return the queue of a branch, the same for all handles of this process that store in the same way."""
     options = log.store.runtime.options
     storage = tuple(sorted(options.storage.items()))
-    key = (log.store.location.uri, log.path, options.durability, storage, options.head_commits)
-    with _guard:
-        queue = _queues.get(key)
-        if queue is None:
-            queue = _queues[key] = CommitQueue()
-        return queue
+    return _queues.get().get((log.store.location.uri, log.path, options.durability, storage, options.head_commits))

@@ -6,7 +6,6 @@ settled before the swap is verified.
 """
 
 import copy
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -31,6 +30,7 @@ from omnigraph.commit.rebase import find_changed_tables, rebase
 from omnigraph.commit.row_changes import RECENT_CHANGES, RowChange, combine_changes, find_change, is_overtaken
 from omnigraph.commit.sidecar import Lease
 from omnigraph.commit.version_builder import VersionBuilder
+from omnigraph.concurrency import Event, create_event
 from omnigraph.errors import CorruptError
 from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.table_cache import PANIC, TableCache
@@ -74,7 +74,7 @@ class PendingCommit:
     """Every file that was created for it so far."""
     lease: Lease | None = None
     replan: Replan | None = None
-    wake: threading.Event = field(default_factory=threading.Event)
+    wake: Event = field(default_factory=create_event)
     is_settled: bool = False
     result: PublishResult | None = None
     error: BaseException | None = None
@@ -178,7 +178,7 @@ class _GroupRound:
         # A move of an adopted table starts from another branch, so its change says nothing about the rows before.
         changes = {move.table_key: move.change for move in plan.moves}
         # Known to the writes after it; if the swap is lost, no commit has this digest.
-        RECENT_CHANGES.remember(
+        RECENT_CHANGES.get().remember(
             manifest.head_commit, {key: None if key in plan.adopted else change for key, change in changes.items()}
         )
         self.plans[write] = plan

@@ -3,7 +3,6 @@
 This is the only module that swaps a manifest.
 """
 
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -30,6 +29,7 @@ from omnigraph.commit.manifest_codec import (
 )
 from omnigraph.commit.manifest_types import MAIN, Commit, Fork, Manifest, Pin, SchemaRecord, Snapshot
 from omnigraph.commit.sidecar import CloneOrigin, list_sidecars
+from omnigraph.concurrency import create_lock
 from omnigraph.errors import CorruptError, Kind, OmnigraphError
 from omnigraph.options import Options
 from omnigraph.storage.cas_table import (
@@ -111,7 +111,7 @@ class ManifestLog:
         self.branch = branch
         self.path = path
         self._open_log = open_log or (lambda branch, path: ManifestLog(store, branch, path))
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         self._head: Head | None = None
         self._freshness = Freshness(store)
         self._keys = KeyFinder(store, path)

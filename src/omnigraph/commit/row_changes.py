@@ -19,6 +19,7 @@ from omnigraph.commit.requirements import (
     ValuesAbsent,
     is_one_of_rows,
 )
+from omnigraph.concurrency import ProcessState
 from omnigraph.lru_cache import LruCache
 from omnigraph.storage.key_lookup import RowLocations
 
@@ -111,7 +112,7 @@ class RecentChanges:
         return None if commit.digest is None else self._changes.get(commit.digest)
 
 
-RECENT_CHANGES = RecentChanges()
+RECENT_CHANGES = ProcessState(RecentChanges)
 
 
 def find_change(table_key: str, between: Sequence[Commit]) -> RowChange | None:
@@ -123,7 +124,7 @@ def find_change(table_key: str, between: Sequence[Commit]) -> RowChange | None:
         if commit.is_maintenance:
             changes.append(_REWRITE)
             continue
-        known = RECENT_CHANGES.find(commit)
+        known = RECENT_CHANGES.get().find(commit)
         change = None if known is None else known.get(table_key)
         if change is None:
             return None

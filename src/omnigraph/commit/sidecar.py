@@ -1,6 +1,5 @@
 """Store sidecars: one small object per running operation, from which the files of a dead one can be found."""
 
-import threading
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal
@@ -8,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
+from omnigraph.concurrency import Thread, create_event, create_lock, create_thread
 from omnigraph.errors import Kind, OmnigraphError, variant
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import RECOVERY, ManifestPath, TableFile, build_sidecar_key
@@ -157,10 +157,10 @@ class Lease:
         self._sidecar = sidecar
         self._key = build_sidecar_key(sidecar.id)
         self._etag = ""
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._lock = create_lock()
+        self._stop = create_event()
         self._is_fenced = False
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
 
     def arm(self) -> None:
         """Put the sidecar and start its heartbeats. If that fails, the operation has not begun."""
@@ -171,7 +171,7 @@ class Lease:
                 # The put may have arrived although its response was lost: then the stored sidecar is this very one.
                 if self._take_over() != self._sidecar:
                     raise
-            self._thread = threading.Thread(target=self._send_heartbeats, name=f"lease-{self._sidecar.id}", daemon=True)
+            self._thread = create_thread(self._send_heartbeats, f"lease-{self._sidecar.id}", daemon=True)
             self._thread.start()
         except Exception:
             raise

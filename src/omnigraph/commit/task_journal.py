@@ -7,7 +7,6 @@ removes its own files. Recovery does the same for an operation that died.
 """
 
 import re
-import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -15,6 +14,7 @@ import msgspec
 
 from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
 from omnigraph.commit.sidecar import FencedError, read_phase
+from omnigraph.concurrency import create_lock
 from omnigraph.ids import draw_bytes
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import RECOVERY, TableFile, build_job_key, build_sidecar_key
@@ -50,7 +50,7 @@ class TaskJournal:
         self._phase = phase
         self._task = f"{phase}-{task}-{draw_bytes(4).hex()}"
         self._etag = ""
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         self._files: dict[str, None] = {}
         self._scratch: list[str] = []
 

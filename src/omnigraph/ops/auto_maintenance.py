@@ -5,7 +5,6 @@ time, are run by a server with `[maintenance] optimize = true`, and by `omnigrap
 or wait because of either, and the commits of both are silent.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +12,7 @@ from datetime import timedelta
 from omnigraph.commit.branch_errors import BranchGoneError, BranchMissingError
 from omnigraph.commit.manifest_types import MAINTAIN, MAINTENANCE
 from omnigraph.commit.sidecar import list_sidecars
+from omnigraph.concurrency import create_event
 from omnigraph.errors import BadArgumentError, OmnigraphError
 from omnigraph.ops.argument_checks import check_number
 from omnigraph.ops.branch import list_branches
@@ -114,7 +114,7 @@ class Reconciler:
         self._session = session
         self._policy = policy
         self._on_round = tell
-        self._stopped = threading.Event()
+        self._stopped = create_event()
         # The first cleanup is a whole interval after the start, so a server that restarts often does not repeat it.
         self._next_cleanup = session.runtime.clock.monotonic() + _SECONDS_PER_CLEANUP
         # By branch and table, the version that needs no work; such tables are skipped until they are written again.

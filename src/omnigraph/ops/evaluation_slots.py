@@ -4,12 +4,12 @@ Python runs one thread at a time. With 64 threads that evaluate, the one that pu
 rarely, and each call of Lance waits for worker threads that compete too.
 """
 
-import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from omnigraph.concurrency import Event, ProcessState, create_event, create_lock
 from omnigraph.engine.parallel import count_cores
 
 # With 64 threads on two cores, two evaluations at a time took 4.4 ms of CPU for each commit and reached 134 commits per
@@ -28,15 +28,15 @@ class EvaluationSlots:
     def __init__(self, count: int, seconds: float = MAX_SLOT_SECONDS) -> None:
         self._count = count
         self._seconds = seconds
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         # When each slot in use ends, the earliest first, by the object that holds it.
         self._ends: dict[object, float] = {}
-        self._waiting: deque[threading.Event] = deque()
+        self._waiting: deque[Event] = deque()
 
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Wait for a slot, and hold it inside the block; no block that is entered inside may wait for ever."""
-        ticket = threading.Event()
+        ticket = create_event()
         with self._lock:
             self._waiting.append(ticket)
         try:
@@ -55,7 +55,7 @@ class EvaluationSlots:
                     self._waiting.remove(ticket)
                 self._wake_first()
 
-    def _try_start(self, ticket: threading.Event) -> float | None:
+    def _try_start(self, ticket: Event) -> float | None:
         """Take a slot, and return None; or return the seconds after which to try again, unless it is woken before."""
         with self._lock:
             if self._waiting[0] is not ticket:
@@ -76,4 +76,4 @@ class EvaluationSlots:
             self._waiting[0].set()
 
 
-EVALUATION_SLOTS = EvaluationSlots(min(max(count_cores(), MIN_SLOTS), MAX_SLOTS))
+EVALUATION_SLOTS = ProcessState(lambda: EvaluationSlots(min(max(count_cores(), MIN_SLOTS), MAX_SLOTS)))

@@ -1,11 +1,11 @@
 """Compact tables and build index segments in this process, or define how other workers do it."""
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from omnigraph.commit.sidecar import Lease
+from omnigraph.concurrency import Event, create_event
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.options import UpkeepOptions
 from omnigraph.storage.compaction import (
@@ -76,7 +76,7 @@ class LocalOptimizeWorker:
 
     options: UpkeepOptions
     # Groups and segments are processed one after the other, since Lance uses all cores for each.
-    _is_stopped: threading.Event = field(default_factory=threading.Event)
+    _is_stopped: Event = field(default_factory=create_event)
 
     def compact(self, table: LanceTable, groups: Sequence[tuple[int, ...]], files: UpkeepFiles) -> list[CompactedGroup]:
         """See OptimizeWorker."""

@@ -21,6 +21,7 @@ from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import ArmedWrite, publish_or_replan
 from omnigraph.commit.rebase import check_if_commit
 from omnigraph.commit.requirements import Requirement
+from omnigraph.concurrency import ProcessState
 from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
@@ -177,7 +178,7 @@ class OutdatedRuns:
         return self._calls.get(_describe_call(log, call)) is not None
 
 
-OUTDATED_RUNS = OutdatedRuns()
+OUTDATED_RUNS = ProcessState(OutdatedRuns)
 
 
 def _describe_call(log: ManifestLog, call: MutationCall) -> tuple[object, ...]:
@@ -229,14 +230,14 @@ class _Mutation:
         if deferred is not None:
             return deferred, None
         # On an object store an evaluation waits for requests, and many may wait at the same time.
-        slot = EVALUATION_SLOTS.hold() if session.store.location.is_local else nullcontext()
+        slot = EVALUATION_SLOTS.get().hold() if session.store.location.is_local else nullcontext()
         with slot, EvaluationCost() as cost:
             session.check_cancelled()
             # While it waited, another writer may have begun to publish.
             deferred = self._defer(head)
             if deferred is not None:
                 return deferred, None
-            OUTDATED_RUNS.forget(session.log, call)
+            OUTDATED_RUNS.get().forget(session.log, call)
             parts, writes = self._evaluate(head)
             staged = stage_plan(session, parts, writes, awaits_turn=get_queue(session.log).is_busy)
         self.is_quick = cost.is_quick
@@ -245,7 +246,7 @@ class _Mutation:
     def _defer(self, head: Head) -> CommitPlan | None:
         """Return a plan that is run in its turn only, if others would outdate a run before that."""
         session, call = self.session, self.call
-        is_expected = call.if_commit is None and OUTDATED_RUNS.is_expected(session.log, call)
+        is_expected = call.if_commit is None and OUTDATED_RUNS.get().is_expected(session.log, call)
         if not (is_expected and get_queue(session.log).is_busy):
             return None
         self.is_quick = True
@@ -277,7 +278,7 @@ class _Mutation:
         Raises:
             ConflictError: It has become so large that it must not keep them waiting.
         """
-        OUTDATED_RUNS.note(self.session.log, self.call)
+        OUTDATED_RUNS.get().note(self.session.log, self.call)
         parts, writes = self._evaluate(head)
         if any(write.is_streamed for write in writes):
             raise ConflictError("graph_head", head.snapshot.commit.id, head.snapshot.commit.id, "it changes many rows")

@@ -7,11 +7,11 @@ the answer, in a thread that no call waits for, or when a handle of a short-live
 
 import atexit
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
 
+from omnigraph.concurrency import ProcessState, Thread, create_event, create_lock, create_thread
 from omnigraph.errors import OmnigraphError
 from omnigraph.options import Maintenance, Options
 from omnigraph.storage.lance_table import count_small_fragments
@@ -37,8 +37,32 @@ _SECONDS_AT_EXIT = 5.0
 _REST_FACTOR = 4.0
 _MAX_REST_SECONDS = 60.0
 
-_is_exiting = threading.Event()
-_threads: set[threading.Thread] = set()
+
+class _Workers:
+    """The threads of this process that compact, and the event that ends them."""
+
+    def __init__(self) -> None:
+        self.is_exiting = create_event()
+        self._threads: list[Thread] = []
+
+    def start(self, thread: Thread) -> None:
+        """Start a thread, which is stopped when the interpreter exits."""
+        if not self._threads:
+            # Once: registering it again moves it, so that it runs before what was registered since.
+            atexit.unregister(self.stop)
+            atexit.register(self.stop)
+        self._threads = [*(other for other in self._threads if other.is_alive()), thread]
+        thread.start()
+
+    def stop(self) -> None:
+        """End the work in progress when the interpreter exits, waiting for a limited time."""
+        self.is_exiting.set()
+        deadline = monotonic() + _SECONDS_AT_EXIT
+        for thread in self._threads:
+            thread.join(max(deadline - monotonic(), 0))
+
+
+_workers = ProcessState(_Workers)
 
 
 CompactTail: TypeAlias = "Callable[[Session, str, Callable[[], bool], int], object]"
@@ -55,11 +79,11 @@ class TailKeeper:
         self._options = options
         # Set by the handle of the graph, which imports the modules of compaction only when they are needed.
         self.compact: CompactTail | None = None
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         # By branch and table, the number of writes until its fragments are counted again.
         self._waits: dict[tuple[str, str], int] = {}
         self._due: dict[tuple[str, str], Session] = {}
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._rests_until = 0.0
 
     def on_write(self, session: "Session", snapshot: "Snapshot", table_keys: Sequence[str]) -> None:
@@ -115,8 +139,8 @@ class TailKeeper:
                 return
             self._due[place] = session
             if not is_short_lived and (self._thread is None or not self._thread.is_alive()):
-                self._thread = threading.Thread(target=self._run, name="maintain", daemon=True)
-                _start(self._thread)
+                self._thread = create_thread(self._run, "maintain", daemon=True)
+                _workers.get().start(self._thread)
 
     def _compact(self, session: "Session", table_key: str, is_stopped: Callable[[], bool], max_fragments: int) -> None:
         """Compact the tail of a table; an error is logged."""
@@ -130,35 +154,16 @@ class TailKeeper:
 
     def _run(self) -> None:
         """Compact what is due until nothing is."""
-        try:
-            while True:
-                with self._lock:
-                    if not self._due or _is_exiting.is_set():
-                        # Under the lock: a writer sees either the thread, which will see its table, or none.
-                        self._thread = None
-                        return
-                    (_, table_key), session = self._due.popitem()
-                _is_exiting.wait(max(self._rests_until - monotonic(), 0))
-                start = monotonic()
-                self._compact(session, table_key, _is_exiting.is_set, sys.maxsize)
-                end = monotonic()
-                self._rests_until = end + min((end - start) * _REST_FACTOR, _MAX_REST_SECONDS)
-        finally:
-            _threads.discard(threading.current_thread())
-
-
-def _start(thread: threading.Thread) -> None:
-    if not _threads:
-        # Once: registering it again moves it, so that it runs before what was registered since.
-        atexit.unregister(_stop_threads)
-        atexit.register(_stop_threads)
-    _threads.add(thread)
-    thread.start()
-
-
-def _stop_threads() -> None:
-    """End the work in progress when the interpreter exits, waiting for a limited time."""
-    _is_exiting.set()
-    deadline = monotonic() + _SECONDS_AT_EXIT
-    for thread in tuple(_threads):
-        thread.join(max(deadline - monotonic(), 0))
+        is_exiting = _workers.get().is_exiting
+        while True:
+            with self._lock:
+                if not self._due or is_exiting.is_set():
+                    # Under the lock: a writer sees either the thread, which will see its table, or none.
+                    self._thread = None
+                    return
+                (_, table_key), session = self._due.popitem()
+            is_exiting.wait(max(self._rests_until - monotonic(), 0))
+            start = monotonic()
+            self._compact(session, table_key, is_exiting.is_set, sys.maxsize)
+            end = monotonic()
+            self._rests_until = end + min((end - start) * _REST_FACTOR, _MAX_REST_SECONDS)

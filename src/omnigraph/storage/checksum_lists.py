@@ -4,13 +4,13 @@ A list is an object `{table}/_checksums/{digest}` of lines `["data/….lance", s
 the digest of its content, so a reader can verify it, and it never changes. Pins name the lists of a table.
 """
 
-import threading
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import msgspec
 import xxhash
 
+from omnigraph.concurrency import create_lock
 from omnigraph.storage.layout import CHECKSUM_LISTS
 from omnigraph.telemetry import log
 
@@ -81,7 +81,7 @@ class ChecksumLists:
 
     def __init__(self, files: StoredFileReader | None) -> None:
         self._files = files
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         self._tables: dict[str, _TableLists] = {}
         self.damaged: dict[str, str] = {}
         """Lists that can't be used: the reason by key."""

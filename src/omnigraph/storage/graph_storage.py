@@ -1,13 +1,13 @@
 """The storage of one graph: its location, control objects and Lance settings, shared by all its tables."""
 
 import os
-import threading
 from collections.abc import Iterable
 
 import xxhash
 from lance.lance import _Session as Session  # the name lance.dataset gives it is not exported to type checkers
 
 from omnigraph.clock import Clock
+from omnigraph.concurrency import create_lock
 from omnigraph.ids import draw_bytes
 from omnigraph.locations import Location
 from omnigraph.options import Durability
@@ -42,7 +42,7 @@ class Interval:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         self._done_at = clock.monotonic()
 
     def take(self, seconds: float) -> bool:

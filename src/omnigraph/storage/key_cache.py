@@ -5,7 +5,6 @@ version that has it, on any branch, and whichever process wrote it. Which of its
 is decided by its deletion file.
 """
 
-import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.concurrency import Lock, create_lock, create_rlock
 from omnigraph.lru_cache import LruCache
 from omnigraph.storage.arrow_buffers import read_numbers
 from omnigraph.storage.columnar_sets import Positions
@@ -214,14 +214,14 @@ class KeyCache:
 
     def __init__(self, cache: ByteCache) -> None:
         self._cache = cache
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         # By table, the columns that were looked up: their keys are taken from rows as they are written.
         self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
         # By table and the fragments that an index covers: the version that was looked up last.
         self._tails: LruCache[tuple[str, frozenset[int]], _Tail] = LruCache(_MAX_TAILS)
         # Held while the keys, rows or deletions of a table are read: the other threads that need them wait, and find
         # them. 64 threads of an object store read 452 files each, 29,000 requests, and stood still for nine seconds.
-        self._loading: LruCache[tuple[object, ...], threading.RLock] = LruCache(_MAX_TABLES)
+        self._loading: LruCache[tuple[object, ...], Lock] = LruCache(_MAX_TABLES)
 
     def find(self, table: KeyedTable, column: pa.Field, keys: pa.Array, covered: Collection[int]) -> CachedHits | None:
         """Find rows by the values of a column; fragments in `covered` have an index. None if they can't be cached.
@@ -363,7 +363,7 @@ class KeyCache:
         """Read columns of small files and keep them; return all rows that are kept, None if nothing was read."""
         if not fragments:
             return None
-        with self._loading.get_or_build(("rows", table.path), threading.RLock):
+        with self._loading.get_or_build(("rows", table.path), create_rlock):
             known = cast("_KeptRows", self._cache.get(("rows", table.path)) or {})
             missing = [fragment for fragment in fragments if not _has_columns(known, fragment.files, wanted)]
             return self._read_rows(table, missing, wanted) if missing else known
@@ -430,7 +430,7 @@ class KeyCache:
             self._cache.put(key, known, known.nbytes)
         if tail.files.keys() <= known.files.keys():
             return known
-        with self._loading.get_or_build(key, threading.RLock):
+        with self._loading.get_or_build(key, create_rlock):
             known = _get_keys(self._cache, key, column)
             missing = {name: fragment for name, fragment in tail.files.items() if name not in known.files}
             if not missing:
@@ -465,7 +465,7 @@ class KeyCache:
         known = cast("_DeletedRows", self._cache.get(key) or {})
         missing = [f for f in fragments if (f.files, f.deletions) not in known]
         if missing:
-            with self._loading.get_or_build(key, threading.RLock):
+            with self._loading.get_or_build(key, create_rlock):
                 known = known | cast("_DeletedRows", self._cache.get(key) or {})
                 missing = [f for f in missing if (f.files, f.deletions) not in known]
                 read = table.read_deleted_offsets([fragment.number for fragment in missing]) if missing else []

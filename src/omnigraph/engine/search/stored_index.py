@@ -4,7 +4,6 @@ What is damaged or gone is noticed when it is read. The segment is then built ag
 same numbers for words and stems, so that a search which has begun goes on.
 """
 
-import threading
 from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from typing import TypeVar
@@ -12,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from omnigraph.concurrency import create_lock
 from omnigraph.engine.search.fuzzy_terms import Spellings
 from omnigraph.engine.search.index_codec import BLOCK_TOKENS, FragmentRows
 from omnigraph.engine.search.inverted_index import InvertedIndex, Rows
@@ -45,7 +45,7 @@ class StoredTextIndex:
         self._key = key
         self._rebuild = rebuild
         self._rebuilt: InvertedIndex | None = None
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         # `open_segment` has compared the header with what is wanted, so these numbers belong to these rows.
         self.size = covered.rows
         self.text_count, self.word_count = reader.text_count, reader.word_count

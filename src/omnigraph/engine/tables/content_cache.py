@@ -1,12 +1,12 @@
 """The LRU cache of what reads derive from table versions, limited by bytes."""
 
-import threading
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar, cast
 
+from omnigraph.concurrency import Event, create_event, create_lock
 from omnigraph.engine.query_budget import Budget
 from omnigraph.lru_cache import LruCache
 
@@ -43,10 +43,10 @@ class ContentCache:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._lock = threading.Lock()
+        self._lock = create_lock()
         # In tuples, because a value may be None.
         self._values: LruCache[Key, tuple[object]] = LruCache(limit_bytes)
-        self._building: dict[Key, threading.Event] = {}
+        self._building: dict[Key, Event] = {}
         self._hits = 0
         self._misses = 0
         self._holders: Counter[ContentKey] = Counter()
@@ -79,7 +79,7 @@ class ContentCache:
         entry = self._look_up(key)
         if entry is not None:
             return cast("T", entry[0])
-        done = threading.Event()
+        done = create_event()
         try:
             while True:
                 entry, builder = self._look_up_or_claim(key, done)
@@ -108,7 +108,7 @@ class ContentCache:
         with self._lock:
             return self._touch(key)
 
-    def _look_up_or_claim(self, key: Key, done: threading.Event) -> tuple[tuple[object] | None, threading.Event]:
+    def _look_up_or_claim(self, key: Key, done: Event) -> tuple[tuple[object] | None, Event]:
         """Return the entry of a key, and the event of its build: `done` if the caller is to build it."""
         with self._lock:
             entry = self._touch(key)

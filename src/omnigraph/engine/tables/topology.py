@@ -1,6 +1,5 @@
 """The topology of a graph under one edge type: the source and target of each edge, and its CSR adjacency."""
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.concurrency import create_lock
 from omnigraph.engine.kernels import iter_chunks, look_up
 from omnigraph.engine.parallel import map_parts
 from omnigraph.engine.query_budget import Budget
@@ -153,7 +153,7 @@ class Topology:
         self._threads = threads
         # The lists built so far, by name: `out`, `into`, `out_set`, `into_set`.
         self.lists: dict[str, CsrAdjacency] = dict(lists or {})
-        self._locks = {name: threading.Lock() for name in (_ENDPOINTS, "out", "into", "out_set", "into_set")}
+        self._locks = {name: create_lock() for name in (_ENDPOINTS, "out", "into", "out_set", "into_set")}
 
     @property
     def nbytes(self) -> int:
