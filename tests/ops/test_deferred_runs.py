@@ -8,8 +8,8 @@ import pytest
 import omnigraph as og
 from grouping import grouped
 from mutating import new_graph, run
-from omnigraph.lang.source import Source
 from omnigraph.ops import mutate
+from omnigraph.ops.run_notes import RUN_NOTES
 from omnigraph.storage.graph_storage import GraphStorage
 
 COUNT = "query count($n: String) { update Person set { age: age + 1 } where name = $n }"
@@ -73,10 +73,9 @@ def test_other_parameters_and_a_lone_writer_are_run_at_once(graph: og.Graph, run
 
 def test_an_error_of_a_deferred_run_is_its_own(graph: og.Graph) -> None:
     broken = "query q($n: String) { insert Knows { from: $n, to: $n } }"
-    mutate.OUTDATED_RUNS.get().note(
-        graph._session.log,
-        mutate.MutationCall(source=Source(broken, "query.gq"), name=None, params={"n": "gone"}, actor="x"),
-    )
+    session = graph._session
+    key = (session.log.store.location.uri, session.log.path, broken, None)
+    RUN_NOTES.get().note_outdated(key, {"n": "gone"}, is_outdated=True)
 
     def insert() -> object:
         return graph.mutate(broken, params={"n": "gone"})

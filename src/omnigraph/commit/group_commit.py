@@ -243,8 +243,6 @@ def publish_group(
     is called after a lost swap.
     """
     log.store.runtime.faults.reach("group.led")
-    for write in writes:
-        write.plan = replace(write.plan, epoch=_find_epoch(write.plan))
     try:
         _run_rounds(log, handles, writes, wait_turn)
     except OutcomeUnknownError as error:
@@ -272,6 +270,11 @@ def _run_rounds(
     runtime = log.store.runtime
     options = runtime.options
     base = _find_base(log, writes)
+    for write in writes:
+        # It has read nothing yet, and nothing of it was sent: only a repeated request could have been committed since.
+        if write.plan.is_deferred and write.plan.idempotency_key is None:
+            write.plan = replace(write.plan, base=base, epoch=None)
+        write.plan = replace(write.plan, epoch=_find_epoch(write.plan))
     lost = 0
     while True:
         group = _GroupRound(log, handles, base)

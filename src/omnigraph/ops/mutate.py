@@ -269,7 +269,9 @@ class _Mutation:
             notes.note_outdated(self._key, self.call.params, is_outdated=True)
         with EvaluationCost() as cost:
             parts, writes = self._evaluate(head)
-        notes.note_cost(self._key, cost.seconds, self.max_length)
+        # Others that work at the same time add to what it seems to cost, so that only a large one is believed.
+        if not cost.is_quick:
+            notes.note_cost(self._key, cost.seconds, self.max_length)
         if any(write.is_streamed for write in writes):
             self.is_large = True
             raise ConflictError("graph_head", head.snapshot.commit.id, head.snapshot.commit.id, "it changes many rows")
