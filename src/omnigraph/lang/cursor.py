@@ -1,4 +1,4 @@
-"""The token cursor of both parsers: look-ahead, error reporting and error recovery."""
+"""The token cursor of all parsers: look-ahead, error reporting and error recovery."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
 from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic, WithDiagnostics, sort_diagnostics
-from omnigraph.lang.lexer import RESERVED_WORDS, Comment, Language, Token, TokenKind, abbreviate, tokenize
+from omnigraph.lang.lexer import RESERVED_WORDS, Comment, Language, Token, TokenKind, TokenStream, abbreviate, tokenize
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Source, Span
 
@@ -115,8 +115,8 @@ class Cursor(TokenReader):
     something unreadable: one mistake gives one diagnostic.
     """
 
-    def __init__(self, source: Source, language: Language) -> None:
-        lexed = tokenize(source, language)
+    def __init__(self, source: Source, language: Language, lexed: TokenStream | None = None) -> None:
+        lexed = lexed or tokenize(source, language)
         super().__init__(lexed.tokens)
         self.source = source
         self.language = language
