@@ -128,7 +128,7 @@ def _check_cypher(case: Case) -> Outcome:
     accepted_catalog(schema_of_case(case), "the schema of the case")
     source = Source(case.blocks["cypher"], "statement.cypher")
     parsed = parse_cypher(source)
-    return Outcome(source, Language.CYPHER, parsed.diagnostics, parsed.tree)
+    return Outcome(source, Language.QUERY, parsed.diagnostics, parsed.tree)
 
 
 def accepted_catalog(text: str, what: str) -> Catalog:

@@ -120,6 +120,8 @@ class Cursor(TokenReader):
         super().__init__(lexed.tokens)
         self.source = source
         self.language = language
+        self.syntax_code = language.syntax_code
+        self.limit_code = language.limit_code
         self._comments = lexed.comments
         self._diagnostics = list(lexed.diagnostics)
         self._damaged = lexed.damaged
@@ -142,13 +144,13 @@ class Cursor(TokenReader):
         # Only a syntax error marks the position, see `is_explained`.
         if code is None:
             self._reported_at = self._index
-        self._diagnostics.append(Diagnostic(code or self.language.syntax_code, span, message, help))
+        self._diagnostics.append(Diagnostic(code or self.syntax_code, span, message, help))
         if len(self._diagnostics) >= MAX_DIAGNOSTICS:
             raise EnoughError
 
     def report_limit(self, span: Span, message: str, help: str | None = None) -> None:
         """Report something that is too long, too deep or too large."""
-        self.report(span, message, help, code=self.language.limit_code)
+        self.report(span, message, help, code=self.limit_code)
 
     def report_missing(self, message: str, help: str | None = None) -> None:
         """Report something missing right after the previous token; parsing continues as if it were there."""

@@ -142,25 +142,20 @@ MAX_NUMBER_DIGITS = 40
 
 
 class Language(Enum):
-    """The two languages, and the door for Cypher, which has a lexer of its own."""
+    """The two languages."""
 
     SCHEMA = "schema"
     QUERY = "query"
-    CYPHER = "cypher"
 
     @property
     def syntax_code(self) -> str:
         """The code of everything that breaks the grammar."""
-        return _SYNTAX_CODES[self]
+        return "S000" if self is Language.SCHEMA else "Q000"
 
     @property
     def limit_code(self) -> str:
         """The code of everything that is too long, too deep or too large."""
-        return _LIMIT_CODES[self]
-
-
-_SYNTAX_CODES = {Language.SCHEMA: "S000", Language.QUERY: "Q000", Language.CYPHER: "C000"}
-_LIMIT_CODES = {Language.SCHEMA: "S001", Language.QUERY: "Q001", Language.CYPHER: "C001"}
+        return "S001" if self is Language.SCHEMA else "Q001"
 
 
 class TokenKind(Enum):

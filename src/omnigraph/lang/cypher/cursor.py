@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from omnigraph.lang.cursor import Cursor
-from omnigraph.lang.cypher.lexer import tokenize_cypher
+from omnigraph.lang.cypher.lexer import LIMIT_CODE, SYNTAX_CODE, tokenize_cypher
 from omnigraph.lang.lexer import Language, Token, TokenKind, TokenStream, abbreviate
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Source, Span
@@ -64,7 +64,8 @@ class CypherCursor(Cursor):
 
     def __init__(self, source: Source) -> None:
         lexed = tokenize_cypher(source)
-        super().__init__(source, Language.CYPHER, lexed)
+        super().__init__(source, Language.QUERY, lexed)
+        self.syntax_code, self.limit_code = SYNTAX_CODE, LIMIT_CODE
         self._closing = _match_brackets(lexed)
 
     def fail(self, expected: str, help: str | None = None) -> NoReturn:
