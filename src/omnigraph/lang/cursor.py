@@ -265,7 +265,11 @@ def _never() -> bool:
 
 def describe_token(token: Token) -> str:
     """Return a token as messages name it."""
-    return token.kind.value if token.kind is TokenKind.END else f"`{abbreviate(token.text)}`"
+    if token.kind is TokenKind.END:
+        return token.kind.value
+    # The text of a word of Cypher is in capitals, and its value as written.
+    text = token.value if token.kind is TokenKind.IDENT and isinstance(token.value, str) else token.text
+    return f"`{abbreviate(text)}`"
 
 
 _TYPE_NAME_HINT = "type names start with a capital, as in `Person`"

@@ -2,9 +2,10 @@
 
 from typing import Final, Protocol
 
+from omnigraph.lang.cursor import Cursor
 from omnigraph.lang.cypher import tree
-from omnigraph.lang.cypher.cursor import CypherCursor, build_name
-from omnigraph.lang.cypher.pattern_parser import SHORTEST_KINDS, PatternParser, is_at_pattern
+from omnigraph.lang.cypher.cursor import build_name, is_at_variable, parse_symbol, parse_variable
+from omnigraph.lang.cypher.pattern_parser import SHORTEST_KINDS, CypherPatterns, is_at_pattern
 from omnigraph.lang.cypher.tree import Expr, QuantifierKind, SubqueryKind
 from omnigraph.lang.lexer import TokenKind, abbreviate
 from omnigraph.lang.literal_parser import MAX_LIST_ITEMS
@@ -22,11 +23,11 @@ _LEGACY_LISTS: Final = {
 }
 
 
-class Expressions(Protocol):
+class AtomContext(Protocol):
     """What atoms are parsed with."""
 
-    cursor: CypherCursor
-    patterns: PatternParser
+    cursor: Cursor
+    patterns: CypherPatterns
 
     def parse(self) -> Expr:
         """Parse one expression."""
@@ -35,7 +36,7 @@ class Expressions(Protocol):
         """Parse the statement of a subquery, up to its closing brace."""
 
 
-def parse_atom(parser: Expressions) -> Expr:
+def parse_atom(parser: AtomContext) -> Expr:
     """Parse a value without operators."""
     cursor = parser.cursor
     token = cursor.peek()
@@ -54,7 +55,7 @@ def parse_atom(parser: Expressions) -> Expr:
             return cursor.fail("an expression")
 
 
-def _parse_bracketed(parser: Expressions) -> Expr:
+def _parse_bracketed(parser: AtomContext) -> Expr:
     cursor = parser.cursor
     if is_at_pattern(cursor):
         pattern = parser.patterns.parse_unnamed(None, cursor.peek().span)
@@ -76,7 +77,7 @@ def _parse_bracketed(parser: Expressions) -> Expr:
             return cursor.fail("an expression")
 
 
-def _parse_word(parser: Expressions) -> Expr:
+def _parse_word(parser: AtomContext) -> Expr:
     cursor = parser.cursor
     token, following = cursor.peek(), cursor.peek(1).text
     word = token.text
@@ -93,22 +94,22 @@ def _parse_word(parser: Expressions) -> Expr:
             return special
     if _is_at_call(cursor):
         return _parse_call(parser)
-    if following == "{" and cursor.is_at_variable():
+    if following == "{" and is_at_variable(cursor):
         return _parse_map_projection(parser)
-    name = cursor.parse_variable("an expression")
+    name = parse_variable(cursor, "an expression")
     return tree.Variable(name=name.text, span=name.span)
 
 
 # --- lists ---------------------------------------------------------------------------------------
 
 
-def _parse_list(parser: Expressions) -> Expr:
+def _parse_list(parser: AtomContext) -> Expr:
     cursor = parser.cursor
     opening = cursor.expect("[")
-    if cursor.is_at_variable() and cursor.is_followed_by("IN"):
+    if is_at_variable(cursor) and cursor.is_followed_by("IN"):
         return _parse_comprehension(parser, opening.span)
-    if cursor.is_at_variable() and cursor.is_followed_by("=") and cursor.peek(2).text == "(":
-        variable = cursor.parse_variable()
+    if is_at_variable(cursor) and cursor.is_followed_by("=") and cursor.peek(2).text == "(":
+        variable = parse_variable(cursor)
         cursor.advance()
         pattern = parser.patterns.parse_unnamed(variable, variable.span)
         return _parse_pattern_comprehension(parser, opening.span, pattern)
@@ -122,7 +123,7 @@ def _parse_list(parser: Expressions) -> Expr:
     return _parse_items(parser, opening.span, parser.parse())
 
 
-def _parse_items(parser: Expressions, opening: Span, first: Expr) -> Expr:
+def _parse_items(parser: AtomContext, opening: Span, first: Expr) -> Expr:
     cursor = parser.cursor
     items = [first]
     while cursor.accept(","):
@@ -134,9 +135,9 @@ def _parse_items(parser: Expressions, opening: Span, first: Expr) -> Expr:
     return tree.ListLiteral(items=tuple(items), span=opening.to(closing.span))
 
 
-def _parse_comprehension(parser: Expressions, opening: Span) -> Expr:
+def _parse_comprehension(parser: AtomContext, opening: Span) -> Expr:
     cursor = parser.cursor
-    variable = cursor.parse_variable()
+    variable = parse_variable(cursor)
     op_span = cursor.expect("IN").span
     source = parser.parse()
     if cursor.is_at(","):
@@ -151,7 +152,7 @@ def _parse_comprehension(parser: Expressions, opening: Span) -> Expr:
     return tree.ListComprehension(variable=variable, source=source, where=where, value=value, span=span)
 
 
-def _parse_pattern_comprehension(parser: Expressions, opening: Span, pattern: tree.PathPattern) -> Expr:
+def _parse_pattern_comprehension(parser: AtomContext, opening: Span, pattern: tree.PathPattern) -> Expr:
     cursor = parser.cursor
     where = parser.parse() if cursor.accept("WHERE") else None
     cursor.expect("|", "a pattern comprehension is written `[(a)-->(b) WHERE … | b.name]`")
@@ -163,27 +164,27 @@ def _parse_pattern_comprehension(parser: Expressions, opening: Span, pattern: tr
 # --- calls ---------------------------------------------------------------------------------------
 
 
-def _is_at_call(cursor: CypherCursor) -> bool:
+def _is_at_call(cursor: Cursor) -> bool:
     """Return whether `name(` or `name.name(` starts at the cursor."""
     ahead = 1
     while cursor.peek(ahead).text == "." and cursor.peek(ahead + 1).kind is TokenKind.IDENT:
         ahead += 2
-    is_reserved = not cursor.is_at_variable()
+    is_reserved = not is_at_variable(cursor)
     return cursor.peek(ahead).text == "(" and cursor.peek(ahead).kind is TokenKind.SIGN and not is_reserved
 
 
-def parse_dotted_name(cursor: CypherCursor, what: str) -> Name:
+def parse_dotted_name(cursor: Cursor, what: str) -> Name:
     """Parse the name of a function or procedure, such as `db.labels`."""
-    name = cursor.parse_symbol(what)
+    name = parse_symbol(cursor, what)
     text, span = name.text, name.span
     while cursor.is_at(".") and cursor.peek(1).kind is TokenKind.IDENT:
         cursor.advance()
-        part = cursor.parse_symbol(what)
+        part = parse_symbol(cursor, what)
         text, span = f"{text}.{part.text}", span.to(part.span)
     return Name(text, span)
 
 
-def _parse_call(parser: Expressions) -> Expr:
+def _parse_call(parser: AtomContext) -> Expr:
     cursor = parser.cursor
     name = parse_dotted_name(cursor, "a function")
     cursor.expect("(")
@@ -203,11 +204,11 @@ def _parse_call(parser: Expressions) -> Expr:
     return tree.Call(function=name, arguments=tuple(arguments), distinct=distinct, span=name.span.to(closing.span))
 
 
-def _parse_special_call(parser: Expressions) -> Expr | None:
+def _parse_special_call(parser: AtomContext) -> Expr | None:
     """Parse a call whose arguments have a form of their own: quantifiers, `reduce`, `shortestPath`."""
     cursor = parser.cursor
     token = cursor.peek()
-    is_over_list = cursor.is_at_variable(2) and cursor.peek(3).text == "IN"
+    is_over_list = is_at_variable(cursor, 2) and cursor.peek(3).text == "IN"
     if token.text in _QUANTIFIERS and is_over_list:
         return _parse_quantifier(parser, _QUANTIFIERS[token.text])
     if token.text in _LEGACY_LISTS and is_over_list:
@@ -221,11 +222,11 @@ def _parse_special_call(parser: Expressions) -> Expr | None:
     return None
 
 
-def _parse_quantifier(parser: Expressions, kind: QuantifierKind) -> Expr:
+def _parse_quantifier(parser: AtomContext, kind: QuantifierKind) -> Expr:
     cursor = parser.cursor
     word = cursor.advance()
     cursor.expect("(")
-    variable = cursor.parse_variable()
+    variable = parse_variable(cursor)
     cursor.expect("IN")
     source = parser.parse()
     cursor.expect("WHERE", f"a quantifier is written `{kind.value}(x IN list WHERE x > 0)`")
@@ -235,16 +236,16 @@ def _parse_quantifier(parser: Expressions, kind: QuantifierKind) -> Expr:
     return tree.Quantifier(kind=kind, variable=variable, source=source, where=where, span=span)
 
 
-def _parse_reduce(parser: Expressions) -> Expr:
+def _parse_reduce(parser: AtomContext) -> Expr:
     cursor = parser.cursor
     form = "`reduce` is written `reduce(total = 0, x IN list | total + x)`"
     word = cursor.advance()
     cursor.expect("(")
-    accumulator = cursor.parse_variable()
+    accumulator = parse_variable(cursor)
     cursor.expect("=", form)
     initial = parser.parse()
     cursor.expect(",", form)
-    variable = cursor.parse_variable()
+    variable = parse_variable(cursor)
     cursor.expect("IN", form)
     source = parser.parse()
     cursor.expect("|", form)
@@ -263,7 +264,7 @@ def _parse_reduce(parser: Expressions) -> Expr:
 # --- blocks --------------------------------------------------------------------------------------
 
 
-def _parse_case(parser: Expressions) -> Expr:
+def _parse_case(parser: AtomContext) -> Expr:
     cursor = parser.cursor
     form = "it is written `CASE WHEN a > 1 THEN 'x' ELSE 'y' END` or `CASE a WHEN 1 THEN 'x' END`"
     with cursor.nest(_LEVELS_OF_BLOCK):
@@ -285,7 +286,7 @@ def _parse_case(parser: Expressions) -> Expr:
     return tree.Case(operand=operand, branches=tuple(branches), otherwise=otherwise, span=span)
 
 
-def _parse_subquery(parser: Expressions, kind: SubqueryKind) -> Expr:
+def _parse_subquery(parser: AtomContext, kind: SubqueryKind) -> Expr:
     cursor = parser.cursor
     with cursor.nest(_LEVELS_OF_BLOCK):
         word = cursor.advance()
@@ -299,7 +300,7 @@ def _parse_subquery(parser: Expressions, kind: SubqueryKind) -> Expr:
     return tree.Subquery(kind=kind, statement=statement, span=word.span.to(closing.span))
 
 
-def _parse_map_projection(parser: Expressions) -> Expr:
+def _parse_map_projection(parser: AtomContext) -> Expr:
     cursor = parser.cursor
     name = build_name(cursor.advance())
     cursor.expect("{")
@@ -313,15 +314,15 @@ def _parse_map_projection(parser: Expressions) -> Expr:
     return tree.MapProjection(variable=variable, items=tuple(items), span=name.span.to(closing.span))
 
 
-def _parse_projected(parser: Expressions) -> tree.ProjectedItem:
+def _parse_projected(parser: AtomContext) -> tree.ProjectedItem:
     cursor = parser.cursor
     if cursor.accept("."):
         if star := cursor.accept("*"):
             return tree.ProjectedAll(span=star.span)
-        return tree.ProjectedKey(key=cursor.parse_symbol("a property key"))
+        return tree.ProjectedKey(key=parse_symbol(cursor, "a property key"))
     if cursor.is_followed_by(":"):
-        key = cursor.parse_symbol("a key")
+        key = parse_symbol(cursor, "a key")
         cursor.advance()
         return tree.ProjectedEntry(key=key, value=parser.parse())
-    name = cursor.parse_variable("a key")
+    name = parse_variable(cursor, "a key")
     return tree.ProjectedVariable(variable=tree.Variable(name=name.text, span=name.span))

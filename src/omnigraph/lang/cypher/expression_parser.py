@@ -1,12 +1,13 @@
-"""Expressions of Cypher, from the loosest operator to the tightest; atoms are parsed in `atom_parser`."""
+"""AtomContext of Cypher, from the loosest operator to the tightest; atoms are parsed in `atom_parser`."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from omnigraph.lang.cursor import Cursor
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.cypher.atom_parser import parse_atom
-from omnigraph.lang.cypher.cursor import CypherCursor
-from omnigraph.lang.cypher.pattern_parser import PatternParser
+from omnigraph.lang.cypher.cursor import accept_words, parse_symbol
+from omnigraph.lang.cypher.pattern_parser import CypherPatterns
 from omnigraph.lang.cypher.tree import BinaryOp, CompareOp, Expr, UnaryOp
 from omnigraph.lang.lexer import TokenKind
 
@@ -32,13 +33,13 @@ _BINARY: Final = {
 ParseStatement: TypeAlias = Callable[[], tree.Statement]
 
 
-class ExpressionParser:
+class CypherExpressions:
     """Parses expressions; patterns in them by `patterns`, and subqueries by `parse_statement`."""
 
-    def __init__(self, cursor: CypherCursor, parse_statement: ParseStatement) -> None:
+    def __init__(self, cursor: Cursor, parse_statement: ParseStatement) -> None:
         self.cursor = cursor
         self.parse_statement = parse_statement
-        self.patterns = PatternParser(cursor, self.parse)
+        self.patterns = CypherPatterns(cursor, self.parse)
 
     def parse(self) -> Expr:
         """Parse one expression."""
@@ -121,9 +122,9 @@ class ExpressionParser:
             return BinaryOp.CONTAINS
         if cursor.accept("=~"):
             return BinaryOp.MATCHES
-        if cursor.accept_words("STARTS", "WITH"):
+        if accept_words(cursor, "STARTS", "WITH"):
             return BinaryOp.STARTS_WITH
-        if cursor.accept_words("ENDS", "WITH"):
+        if accept_words(cursor, "ENDS", "WITH"):
             return BinaryOp.ENDS_WITH
         return None
 
@@ -177,7 +178,7 @@ class ExpressionParser:
                 cursor.refuse(cursor.peek().span, "too many accesses in a row", "name a part by `WITH`", code="C001")
             if cursor.is_at(".") and cursor.is_at_kind(TokenKind.SIGN):
                 cursor.advance()
-                key = cursor.parse_symbol("a property key")
+                key = parse_symbol(cursor, "a property key")
                 operand = tree.Property(operand=operand, key=key, span=operand.span.to(key.span))
             elif cursor.is_at("["):
                 operand = self._parse_access(operand)

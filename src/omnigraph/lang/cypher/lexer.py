@@ -54,21 +54,21 @@ def tokenize_cypher(source: Source) -> TokenStream:
     The text of a word is in capitals, and its value is as written; that of a name in backticks keeps these, so that it
     equals no keyword.
     """
-    lexer = _Lexer(source.text)
+    lexer = _CypherLexer(source.text)
     try:
         lexer.run()
-    except _EnoughError:
+    except _FullError:
         lexer.damaged.add(len(lexer.tokens))
     end = Span(len(source.text), len(source.text))
     lexer.tokens.append(Token(TokenKind.END, "", end, starts_line=True))
     return TokenStream(tuple(lexer.tokens), tuple(lexer.comments), tuple(lexer.diagnostics), frozenset(lexer.damaged))
 
 
-class _EnoughError(Exception):
+class _FullError(Exception):
     """The limit of diagnostics is reached."""
 
 
-class _Lexer:
+class _CypherLexer:
     """The state of one pass."""
 
     def __init__(self, text: str) -> None:
@@ -111,7 +111,7 @@ class _Lexer:
     def _report(self, span: Span, message: str, help: str | None = None, *, code: str = SYNTAX_CODE) -> None:
         self.diagnostics.append(Diagnostic(code, span, message, help))
         if len(self.diagnostics) >= MAX_DIAGNOSTICS:
-            raise _EnoughError
+            raise _FullError
 
     def _limit(self, name: str, span: Span) -> str:
         if len(name) > MAX_NAME_LENGTH:

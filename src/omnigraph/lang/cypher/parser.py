@@ -6,8 +6,8 @@ from typing import Final
 from omnigraph.lang.cursor import EnoughError, GaveUpError, ParseResult
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.cypher.atom_parser import parse_dotted_name
-from omnigraph.lang.cypher.cursor import CypherCursor
-from omnigraph.lang.cypher.expression_parser import ExpressionParser
+from omnigraph.lang.cypher.cursor import build_cursor, is_at_variable, parse_variable
+from omnigraph.lang.cypher.expression_parser import CypherExpressions
 from omnigraph.lang.cypher.tree import Clause, Expr
 from omnigraph.lang.cypher.writing_clauses import WRITING_WORDS, refuse_writing
 from omnigraph.lang.lexer import TokenKind, abbreviate
@@ -46,8 +46,8 @@ class _StatementParser:
     """The parser of clauses; expressions call it for the statements inside them."""
 
     def __init__(self, source: Source) -> None:
-        self.cursor = CypherCursor(source)
-        self.expressions = ExpressionParser(self.cursor, self.parse_inner)
+        self.cursor = build_cursor(source)
+        self.expressions = CypherExpressions(self.cursor, self.parse_inner)
         self.clause_count = 0
 
     # --- statements ----------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class _StatementParser:
     def parse_inner(self) -> tree.Statement:
         """Parse the statement of a subquery up to its closing brace; a bare pattern is one `MATCH`."""
         cursor = self.cursor
-        if not cursor.is_at("(") and not (cursor.is_at_variable() and cursor.is_followed_by("=")):
+        if not cursor.is_at("(") and not (is_at_variable(cursor) and cursor.is_followed_by("=")):
             return self._parse_union(is_inner=True)
         start = cursor.peek().span
         match = self._parse_patterns(start, optional=False)
@@ -203,7 +203,7 @@ class _StatementParser:
         word = cursor.advance()
         source = self.expressions.parse()
         cursor.expect("AS", "it is written `UNWIND list AS x`")
-        variable = cursor.parse_variable()
+        variable = parse_variable(cursor)
         return tree.Unwind(source=source, variable=variable, span=word.span.to(variable.span))
 
     def _parse_with(self) -> tree.With:
@@ -251,7 +251,7 @@ class _StatementParser:
         start = cursor.peek().span
         value = self.expressions.parse()
         written = start.to(cursor.previous)
-        alias = cursor.parse_variable("a name") if cursor.accept("AS") else None
+        alias = parse_variable(cursor, "a name") if cursor.accept("AS") else None
         text = value.name if isinstance(value, tree.Variable) else cursor.source.slice(written)
         return tree.ProjectionItem(value=value, alias=alias, text=text, span=written)
 
@@ -302,8 +302,8 @@ class _StatementParser:
         cursor = self.cursor
         items: list[tree.YieldItem] = []
         while True:
-            column = cursor.parse_variable("a column of the procedure")
-            alias = cursor.parse_variable("a name") if cursor.accept("AS") else None
+            column = parse_variable(cursor, "a column of the procedure")
+            alias = parse_variable(cursor, "a name") if cursor.accept("AS") else None
             items.append(tree.YieldItem(column=column, alias=alias))
             if not cursor.accept(","):
                 return tuple(items)

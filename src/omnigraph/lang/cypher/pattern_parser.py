@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
+from omnigraph.lang.cursor import Cursor
 from omnigraph.lang.cypher import tree
-from omnigraph.lang.cypher.cursor import CypherCursor
+from omnigraph.lang.cypher.cursor import accept_variable, find_closing, is_at_variable, parse_symbol, parse_variable
 from omnigraph.lang.cypher.tree import Direction, Expr, LabelExpr, PathKind
 from omnigraph.lang.lexer import TokenKind
 from omnigraph.lang.literals import Name
@@ -16,10 +17,10 @@ MAX_RELATIONSHIPS = 100
 _QUANTIFIED_HELP = "a repeated relationship is written `-[:KNOWS*1..3]->`"
 
 
-class PatternParser:
+class CypherPatterns:
     """Parses patterns; expressions in them by `parse_expression`."""
 
-    def __init__(self, cursor: CypherCursor, parse_expression: Callable[[], Expr]) -> None:
+    def __init__(self, cursor: Cursor, parse_expression: Callable[[], Expr]) -> None:
         self.cursor = cursor
         self.parse_expression = parse_expression
 
@@ -27,8 +28,8 @@ class PatternParser:
         """Parse a pattern of a `MATCH`, which may have a name."""
         variable: Name | None = None
         start = self.cursor.peek().span
-        if self.cursor.is_at_variable() and self.cursor.is_followed_by("="):
-            variable = self.cursor.parse_variable()
+        if is_at_variable(self.cursor) and self.cursor.is_followed_by("="):
+            variable = parse_variable(self.cursor)
             self.cursor.advance()
         return self.parse_unnamed(variable, start)
 
@@ -80,7 +81,7 @@ class PatternParser:
         if cursor.is_at("(") and cursor.is_followed_by("("):
             cursor.refuse(opening.span, "quantified patterns are not supported", _QUANTIFIED_HELP, code="C002")
         cursor.expect("(", "a node is written `(p:Person)`")
-        variable = cursor.accept_variable()
+        variable = accept_variable(cursor)
         labels = self.parse_labels() if cursor.is_at(":", "IS") else None
         properties = self._parse_properties()
         where = self.parse_expression() if cursor.accept("WHERE") else None
@@ -103,7 +104,7 @@ class PatternParser:
         opening = cursor.expect("{")
         entries: list[tuple[Name, Expr]] = []
         while not cursor.is_at("}"):
-            key = cursor.parse_symbol("a key")
+            key = parse_symbol(cursor, "a key")
             cursor.expect(":", "the entries of a map are written `{key: value}`")
             entries.append((key, self.parse_expression()))
             if not cursor.accept(","):
@@ -154,7 +155,7 @@ class PatternParser:
         if cursor.is_at("$") or cursor.is_at_kind(TokenKind.VARIABLE):
             hint = "labels are written in the text, so that their types are known"
             cursor.refuse(cursor.peek().span, "labels from parameters are not supported", hint, code="C002")
-        return tree.LabelName(name=cursor.parse_symbol("a label or type"))
+        return tree.LabelName(name=parse_symbol(cursor, "a label or type"))
 
     # --- relationships -------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ class PatternParser:
         properties: tree.MapLiteral | tree.Parameter | None = None
         where: Expr | None = None
         if cursor.accept("["):
-            variable = cursor.accept_variable()
+            variable = accept_variable(cursor)
             types = self.parse_labels() if cursor.is_at(":", "IS") else None
             length = self._parse_length()
             properties = self._parse_properties()
@@ -182,7 +183,8 @@ class PatternParser:
                 cursor.peek().span, "quantified relationships are not supported", _QUANTIFIED_HELP, code="C002"
             )
         # Both arrows mean the same as none.
-        direction = Direction.BOTH if is_left == is_right else Direction.IN if is_left else Direction.OUT
+        direction = Direction.IN if is_left else Direction.OUT
+        direction = Direction.BOTH if is_left == is_right else direction
         return tree.RelationshipPattern(
             variable=variable,
             types=types,
@@ -218,16 +220,16 @@ class PatternParser:
         return value if isinstance(value, int) else None
 
 
-def is_at_pattern(cursor: CypherCursor) -> bool:
+def is_at_pattern(cursor: Cursor) -> bool:
     """Return whether a pattern of at least one relationship starts at the cursor, and no value in parentheses."""
     if not cursor.is_at("(") or not cursor.is_at_kind(TokenKind.SIGN):
         return False
-    inside = 2 if cursor.is_at_variable(1) else 1
+    inside = 2 if is_at_variable(cursor, 1) else 1
     if cursor.peek(inside).text not in (")", ":", "{", "WHERE", "IS") and not (
         inside == 2 and cursor.peek(2).kind is TokenKind.VARIABLE
     ):
         return False
-    closing = cursor.find_closing()
+    closing = find_closing(cursor)
     if closing is None:
         return False
     first, second, third = (cursor.peek(closing + ahead).text for ahead in (1, 2, 3))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from omnigraph.lang.cypher.cursor import CypherCursor
+from omnigraph.lang.cursor import Cursor
 
 WRITING_WORDS: Final = {
     "CREATE": '`query add() { insert Person { name: "Ann" } }` inserts a node, run by `omnigraph mutate`',
@@ -18,7 +18,7 @@ WRITING_WORDS: Final = {
 }
 
 
-def refuse_writing(cursor: CypherCursor) -> None:
+def refuse_writing(cursor: Cursor) -> None:
     """Report the clause that writes at the cursor, and move past its first words."""
     token = cursor.advance()
     message = f"`{token.text}` writes, and Cypher only reads here"
