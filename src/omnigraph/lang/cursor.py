@@ -266,7 +266,7 @@ def _never() -> bool:
 def describe_token(token: Token) -> str:
     """Return a token as messages name it."""
     if token.kind is TokenKind.END:
-        return token.kind.value
+        return str(token.kind.value)
     # The text of a word of Cypher is in capitals, and its value as written.
     text = token.value if token.kind is TokenKind.IDENT and isinstance(token.value, str) else token.text
     return f"`{abbreviate(text)}`"
