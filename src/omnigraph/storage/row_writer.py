@@ -48,7 +48,7 @@ def write_row(table: LanceTable, rows: pa.Table, announce: Callable[[Sequence[st
 
 
 def learn_row(table: LanceTable, rows: pa.Table, fragment: dict[str, Any], read: Callable[[], bytes]) -> None:
-    """Learn the form of files of one row from one that Lance has written, which `read` returns."""
+    """Record the form of files of one row, from one that Lance has written, which `read` returns."""
     facts = table.handles.read_facts(table.path, table.version)
     if rows.num_rows != 1 or facts.has_other_row_files or not is_small(rows):
         return
