@@ -110,7 +110,7 @@ class LanceTable:
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of matching rows; without a filter this needs no request."""
-        rows = None if where is not None else self.handles.get_rows(self.path, self.version)
+        rows = None if where is not None else self.handles.created_rows.get((self.path, self.version))
         if rows is not None:
             return rows
         fragments = None if where is not None else self.handles.get_fragments(self.path, self.version)

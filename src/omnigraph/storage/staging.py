@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import lance
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +23,7 @@ from lance.progress import FragmentWriteProgress
 from omnigraph.errors import CorruptError, Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import stamp_fragment
-from omnigraph.storage.fragment_list import build_fragment_json, encode_json
+from omnigraph.storage.fragment_list import build_fragment_json, decode_json, encode_json
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
 from omnigraph.storage.key_cache import is_small
 from omnigraph.storage.key_lookup import MAX_KEYS_PER_PASS, RowLocations, find_existing
@@ -137,17 +136,17 @@ class StagedWrite:
     @property
     def files(self) -> tuple[str, ...]:
         """All files that this write created, relative to the root: to flush them, or to remove them if it fails."""
-        groups = [msgspec.json.decode(text) for text in self.rewrites]
+        groups = [decode_json(text) for text in self.rewrites]
         written = [
-            *map(msgspec.json.decode, self.written),
+            *map(decode_json, self.written),
             *(fragment for group in groups for fragment in group["written"]),
         ]
         data = [f"{self.path}/data/{file['path']}" for fragment in written for file in fragment["files"]]
         # Deletions that arrive during a compaction are carried over, so its new fragments may have deletion files too.
         compacted = [fragment for group in groups for fragment in group["new"]]
-        with_deletions = [*map(msgspec.json.decode, self.updated), *filter(_has_deletions, compacted)]
+        with_deletions = [*map(decode_json, self.updated), *filter(_has_deletions, compacted)]
         deletions = [f"{self.path}/{format_deletion_name(fragment)}" for fragment in with_deletions]
-        segments = [msgspec.json.decode(text) for text in self.indexes]
+        segments = [decode_json(text) for text in self.indexes]
         indexes = [
             f"{self.path}/_indices/{segment['uuid']}/{file}" for segment in segments for file, _ in segment["files"]
         ]
@@ -404,7 +403,7 @@ def _stage(
         path=table.path,
         base=table.version,
         written=written,
-        written_rows=sum(msgspec.json.decode(text)["physical_rows"] for text in written),
+        written_rows=sum(decode_json(text)["physical_rows"] for text in written),
         blobs=list_blob_files(table, written),
         keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
@@ -428,7 +427,7 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
     if isinstance(rows, pa.Table) and rows.num_rows == 1 and not any(map(is_blob, schema)):
         written = write_row(table, source.stored, observer.on_complete)
         if written is not None:
-            _note_written(table, msgspec.json.decode(written), rows)
+            _note_written(table, decode_json(written), rows)
             return (written,)
     dataset = table.handles.open(table.path, table.version)
     if store.local is None and isinstance(rows, pa.Table) and is_small(rows) and not any(map(is_blob, schema)):
@@ -602,7 +601,7 @@ def list_blob_files(table: LanceTable, written: Sequence[str]) -> tuple[str, ...
     """Return the blob files of fragments, which Lance writes into a directory named after each data file."""
     if not written or not any(is_blob(field) for field in table.schema):
         return ()
-    names = [file["path"] for text in written for file in msgspec.json.decode(text)["files"]]
+    names = [file["path"] for text in written for file in decode_json(text)["files"]]
     objects = table.handles.store.objects
     return tuple(
         info.key for name in names for info in objects.list_under(f"{table.path}/data/{name.removesuffix('.lance')}")
