@@ -2,8 +2,7 @@
 
 import logging
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +50,8 @@ class Result:
         return "\n".join([*_format_trace(self.trace), *(f"=> {problem}" for problem in self.problems)])
 
 
+Outline = Sequence[tuple[str, int, bool]]
+"""The steps of an undisturbed run: the thread, the number of its step, and whether it writes."""
 Play = Callable[[Scenario, Strategy], Result]
 
 
@@ -60,16 +61,18 @@ class Model:
 
     room: Room
 
-    _lengths: dict[str, dict[str, int]] = field(default_factory=dict)
+    _outlines: dict[str, Outline] = field(default_factory=dict)
 
-    def measure(self, scenario: Scenario) -> dict[str, int]:
-        """Return how many steps each thread of a scenario takes if nothing disturbs it."""
-        lengths = self._lengths.get(scenario.name)
-        if lengths is None:
-            lengths = Counter(event.task for event in self.play(scenario, ReplayStrategy(Schedule())).trace)
+    def measure(self, scenario: Scenario) -> Outline:
+        """Return the steps that each thread of a scenario takes if nothing disturbs it."""
+        outline = self._outlines.get(scenario.name)
+        if outline is None:
+            trace = self.play(scenario, ReplayStrategy(Schedule())).trace
+            threads = set(list_threads(scenario))
+            outline = [(event.task, event.number, event.step.writes) for event in trace if event.task in threads]
             if scenario.name in CASES:
-                self._lengths[scenario.name] = lengths
-        return lengths
+                self._outlines[scenario.name] = outline
+        return outline
 
     def play(self, scenario: Scenario, strategy: Strategy) -> Result:
         """Run a scenario once."""
@@ -78,7 +81,7 @@ class Model:
         with simulated(SimulatedBackend(scheduler)):
             scenario.start(run)
             scheduler.run()
-            problems = judge(run)
+            problems = [] if scheduler.is_cut_short else judge(run)
         faults = tuple(
             PlannedFault(event.task, event.number, event.fault) for event in scheduler.trace if event.fault is not None
         )
@@ -100,18 +103,28 @@ def model() -> Iterator[Model]:
         logger.setLevel(level)
 
 
-def draw_strategy(seed: int, lengths: Mapping[str, int]) -> Strategy:
-    """Return the choices of a seed: random or by priorities, with up to two faults at steps of known threads."""
+def draw_strategy(seed: int, outline: Outline) -> Strategy:
+    """Return the choices of a seed: random or by priorities, with up to two faults at steps of an undisturbed run."""
     choice = random.Random(f"strategy {seed}")
-    threads = sorted(lengths)
+    writes = [step for step in outline if step[2]]
     faults = []
     for _ in range(choice.choice((0, 1, 1, 1, 2))):
-        thread = choice.choice(threads)
-        faults.append(PlannedFault(thread, choice.randint(1, lengths[thread] + 5), choice.choice(FAULTS)))
+        # Requests that write are a tenth of the steps; what goes wrong there matters more.
+        thread, number, _ = choice.choice(writes if writes and choice.random() < 0.5 else outline)
+        faults.append(PlannedFault(thread, number, choice.choice(FAULTS)))
     plan = FaultPlan(faults)
     if choice.random() < 0.5:
         return RandomStrategy(seed, plan)
-    return PriorityStrategy(seed, plan, sum(lengths.values()), choice.randint(2, 4))
+    return PriorityStrategy(seed, plan, len(outline), choice.randint(2, 4))
+
+
+def list_threads(scenario: Scenario) -> list[str]:
+    """Return the names of the threads with which a scenario begins."""
+    return [
+        name if not number else f"{name}{number + 1}"
+        for name, actors in scenario.processes.items()
+        for number in range(len(actors))
+    ]
 
 
 def shrink(play: Play, scenario: Scenario, result: Result, limit: int = 400) -> Result:

@@ -190,14 +190,13 @@ class Append:
             if armed is not None:
                 abandon(session.log, armed, armed.lease.files, error)
             raise
-        if armed is not None:
-            publish(session.log, session.handles, plan, armed)
-        else:
-            done = publish_or_replan(
-                session.log, session.handles, plan, None, lambda newer: self._plan(session, attempt, newer, None)
-            )
-            # Another request with its key may be the one that was committed.
-            attempt.is_repeated = done is not None and done.is_repeated
+        replan = None if armed is not None else lambda newer: self._plan(session, attempt, newer, None)
+        done = publish_or_replan(session.log, session.handles, plan, armed, replan)
+        assert done is not None
+        # Another request with its key may be the one that was committed.
+        attempt.is_repeated = done.is_repeated
+        # Not what its last run read: an earlier run may be the one that was committed.
+        attempt.reads = done.answer if isinstance(done.answer, dict) else {}
 
     def _plan(self, session: Session, attempt: Attempt, head: Head, armed: ArmedWrite | None) -> CommitPlan:
         tables = session.open_tables(head.snapshot)
@@ -228,6 +227,7 @@ class Append:
             actor="test",
             moves=tuple(moves),
             requirements=tuple(ListsUnchanged(table_key=table, ids=ids) for table, ids in needs.items()),
+            answer=attempt.reads,
             idempotency_key=self.key,
             request=None if self.key is None else self.key,
         )

@@ -369,22 +369,22 @@ class ModelCasTable:
         room = self.store.room
         before = self.store.scheduler.now - age
 
+        def list_names(number: int) -> set[str]:
+            version = cast("CasVersion", room.objects[build_version_key(self.path, number)].data)
+            return {name for name, _ in version.fragments}
+
         def act() -> None:
-            old = sorted(room.list_versions(self.path))[:-keep]
-            for number in old:
+            # Files that no version ever had are left alone for seven days, longer than any run.
+            removed: set[str] = set()
+            for number in sorted(room.list_versions(self.path))[:-keep]:
                 key = build_version_key(self.path, number)
                 if room.objects[key].modified < before:
+                    removed |= list_names(number)
                     del room.objects[key]
-            needed = {
-                name
-                for number in room.list_versions(self.path)
-                for name, _ in cast("CasVersion", room.objects[build_version_key(self.path, number)].data).fragments
-            }
-            for key in [key for key in room.objects if key.startswith(f"{self.path}/data/")]:
-                # Lance treats a file that no version has as garbage after seven days.
-                is_young = room.objects[key].modified > self.store.scheduler.now - timedelta(days=7)
-                if key.rpartition("/")[2] not in needed and not is_young:
-                    del room.objects[key]
+            for number in room.list_versions(self.path):
+                removed -= list_names(number)
+            for name in removed:
+                room.objects.pop(f"{self.path}/data/{name}", None)
 
         self.store.model.request("trim", f"{self.path}/", act, writes=True)
 

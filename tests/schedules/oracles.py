@@ -44,7 +44,7 @@ def judge(run: Run) -> list[str]:
     problems += [
         f"its owner has ended: {key}"
         for key, (_, owner) in run.room.sidecars.items()
-        if key in run.room.objects and owner is not None and owner.name not in disturbed
+        if key in run.room.objects and owner is not None and owner.name not in {*disturbed, "the store"}
     ]
     left = {key for key in run.room.objects if key.startswith(f"{RECOVERY}/") and key.endswith(".json")}
     # Everything below happens long after the run.
@@ -102,16 +102,15 @@ def _judge_lists(run: Run, session: Session) -> list[str]:
                 final[key] = items
     # What was written to a branch that is deleted is gone with it.
     problems = []
-    for name in history.gone.keys() - {*live}:
+    for name in history.gone:
         there = [attempt for attempt in history.attempts if any(key.endswith(f"/{name}") for key in attempt.appends)]
         late = [each for each in there if each.outcome == "ok" and each.start > history.gone[name]]
+        # Another branch may have got its name.
+        late = [] if name in live else late
         problems += [f"told that {attempt.name} is on the branch {name}, which was deleted" for attempt in late]
-        merged = {element for items in main.values() for element in items}
-        history.attempts = [
-            attempt
-            for attempt in history.attempts
-            if attempt not in there or merged & set(attempt.appends.values())
-        ]
+        for attempt in there:
+            # Perhaps it was merged before.
+            attempt.outcome = "unknown"
     problems += history.find_anomalies(final)
     problems += [
         f"lost of a merge: {element}" for _, key, element in history.promised if element not in main.get(key, [])

@@ -291,7 +291,7 @@ BUGS: Mapping[str, Planted] = {
     ),
     "sidecars-stay": Planted(
         "A writer that ends removes its sidecar.",
-        ("two-writers-and-a-recovery",),
+        ("an-armed-race",),
         {f"{_C}.publisher._give_up": _give_up_everything},
     ),
 }

@@ -95,6 +95,7 @@ CASES: Mapping[str, Scenario] = {
             cleanup=Wait(1, Chain((Cleanup(), Wait(70, Cleanup())))),
         ),
         scenario("a-slow-writer-and-many-commits", a=SMALL, b=Append((M,), times=8, pause=21.0)),
+        scenario("an-armed-race", a=ARMED, b=SMALL),
         scenario("an-armed-load-alone", a=ARMED, recovery=Recover(3)),
         scenario("a-late-branch", a=Append((L,), times=3), b=on_branch("x", branch_writer("x")), cleanup=Cleanup()),
         scenario("a-slow-group", group=(SMALL, LARGE, OTHER), other=(SMALL, SKEWED)),

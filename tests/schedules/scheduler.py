@@ -95,10 +95,10 @@ class Event:
 class Strategy(Protocol):
     """The choices of a run."""
 
-    def choose(self, last: Task | None, ready: list[Task], sleeping: list[Task]) -> Task:
+    def choose(self, last: Task | None, ready: list[Task], sleeping: list[Task]) -> Task | None:
         """Return the thread that goes on: one of `ready`, or of `sleeping`, whose time then comes at once.
 
-        `last` ran until now. It is not in `ready` if it waits or has ended.
+        `last` ran until now. It is not in `ready` if it waits or has ended. None ends the run.
         """
         ...
 
@@ -118,6 +118,7 @@ class Scheduler:
         self.switches: list[tuple[str, int, str]] = []
         """Where the thread that runs was not simply the one before: (who stopped, before its step, who went on)."""
         self.wedge: str | None = None
+        self.is_cut_short = False
         self.on_jump: Callable[[], None] = lambda: None
         """Called before the time moves by more than a tick."""
         self._strategy = strategy
@@ -302,6 +303,10 @@ class Scheduler:
             # another thread go on.
             if ready:
                 chosen = self._strategy.choose(last, ready, sleeping)
+                if chosen is None:
+                    self.is_cut_short = True
+                    self._end_all()
+                    return None
                 if chosen not in ready:
                     self._jump(_find_wake(chosen))
                 if chosen is not last:
@@ -330,8 +335,8 @@ def _find_wake(task: Task) -> datetime:
     return task.wakes_at if stalled is None else max(task.wakes_at, stalled)
 
 
-OUTAGE = 6
-"""The number of requests that fail in an outage: more than any of them is tried again."""
+OUTAGE = 2
+"""The number of requests that fail in an outage: another try of a swap, and the look at who has won it."""
 STALL = timedelta(seconds=200)
 """Longer than a lease, and than what a manifest's versions are kept for."""
 LONGEST = timedelta(hours=4)
