@@ -31,6 +31,8 @@ class History:
     """Elements that other acknowledged operations promise: (branch, list, element)."""
     keyed: list[Attempt] = field(default_factory=list)
     """Requests with one and the same idempotency key."""
+    created: list[str] = field(default_factory=list)
+    """The names that branches got; a name may be used again."""
     gone: dict[str, float] = field(default_factory=dict)
     """Branches that may be deleted, and since when that is certain."""
 

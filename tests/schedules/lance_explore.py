@@ -188,9 +188,7 @@ def _read_lists(session: Session) -> dict[str, list[str]]:
         ids = rows["id"].to_pylist()
         if len(set(ids)) < len(ids):
             lists[f"{key}/twice"] = ["twice", "twice"]
-        lists |= {
-            f"{key}/{id_}": items.split() for id_, items in zip(ids, rows["items"].to_pylist(), strict=True)
-        }
+        lists |= {f"{key}/{id_}": items.split() for id_, items in zip(ids, rows["items"].to_pylist(), strict=True)}
     return lists
 
 
@@ -229,13 +227,18 @@ def _judge_history(session: Session, branch: str) -> list[str]:
 
 
 def _judge_files(run: LanceRun, session: Session, branches: list[str]) -> list[str]:
-    call = CleanupCall(keep=1, grace=timedelta(), is_confirmed=True)
+    problems: list[str] = []
     for _ in range(MAX_CLEANUPS):
-        result = cleanup(session, call)
+        problems = _clean_up(session, branches)
         run.scheduler.on_jump()
         run.scheduler.now += timedelta(hours=1)
-        if not result.tables:
+        if not problems:
             break
+    return problems
+
+
+def _clean_up(session: Session, branches: list[str]) -> list[str]:
+    result = cleanup(session, CleanupCall(keep=1, grace=timedelta(), is_confirmed=True))
     problems = [f"not cleaned up: {table.location}: {table.error}" for table in result.tables if table.error]
     problems += [f"unknown file: {file}" for file in result.unknown_files]
     needed: dict[str, set[int]] = {}

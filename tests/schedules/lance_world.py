@@ -188,9 +188,9 @@ class LanceRun:
     @contextmanager
     def stored(self) -> Iterator[None]:
         """Let graphs below the disk be stored through it inside the block."""
-        from omnigraph.storage import graph_storage  # noqa: PLC0415 - a part of it is replaced
+        from omnigraph.storage import graph_storage
 
-        original = graph_storage._open_local_objects  # noqa: SLF001
+        original = graph_storage._open_local_objects
 
         def open_objects(location: object, runtime: Runtime) -> LocalObjectStore | None:
             if str(location.path) != str(self.disk.root):  # type: ignore[attr-defined]

@@ -280,7 +280,7 @@ class Recover:
 
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Recover."""
-        del name
+        del run, name
         for _ in range(self.times):
             run_clock = session.runtime.clock
             run_clock.sleep(self.pause)
@@ -300,7 +300,7 @@ class Cleanup:
 
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Clean up."""
-        del name
+        del run, name
         from datetime import timedelta
 
         if self.pause:
@@ -317,7 +317,7 @@ class Optimize:
 
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Optimize."""
-        del name
+        del run, name
         _tolerate(lambda: self._run(session))
 
     def _run(self, session: Session) -> None:
@@ -353,6 +353,7 @@ class ApplySchema:
 
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Apply a schema."""
+        del run
         _tolerate(lambda: self._run(session, name))
 
     def _run(self, session: Session, name: str) -> None:
@@ -383,6 +384,7 @@ class CreateBranch:
         def create() -> None:
             head = session.head()
             draft = session.branches.draft(self.branch, session.log, head.snapshot, "test")
+            run.history.created.append(self.branch)
             session.branches.register(draft)
 
         if _tolerate(create) and self.then is not None:
@@ -471,8 +473,6 @@ class Chain:
         """Run them."""
         for number, actor in enumerate(self.actors):
             actor(run, session, f"{name}:{number}")
-
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""A model of the storage package, for schedules of the commit package: objects and tables in the memory of the test.
+"""A model of the storage package, for schedules of the commit package: objects and tables in memory.
 
-`Room` is the disk, which all simulated processes share. A process reaches it through a `ModelStorage`. `tests/schedules/
-test_model_room.py` runs the same scripts on this and on Lance.
+`Room` is the disk, which all simulated processes share. A process reaches it through a `ModelStorage`.
+`test_model_room.py` runs the same scripts on this and on Lance.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -109,7 +109,6 @@ class ModelObjects:
             fault = self._scheduler.reach(step)
             if fault is Fault.LATE:
                 self._do_later(label, act)
-                raise StepError(step.label)
             result = act()
             self._scheduler.finish(fault)
         except StepError as error:
@@ -124,6 +123,7 @@ class ModelObjects:
                 return
 
         self._scheduler.spawn(Process("the store"), f"late {label}", try_act)
+        raise StepError(label)
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""
@@ -243,7 +243,7 @@ class ModelStorage(GraphStorage):
         self.future_time = None
         self.local = None
         self.model = ModelObjects(room, scheduler)
-        self.objects = self.model  # type: ignore[assignment]  # it counts no requests
+        self.objects = self.model
         self.verifier = NoVerifier()  # type: ignore[assignment]  # only what commits need
 
     def flush(self, paths: Iterable[str]) -> None:

@@ -83,9 +83,7 @@ def read_lists(session: Session, branch: str) -> dict[str, list[str]]:
     """Return all lists of the newest state of a branch."""
     tables = session.open_tables(session.checkout(branch).head().snapshot)
     return {
-        f"{table}/{key}": list(items)
-        for table in LISTS
-        for key, items in read_rows(tables.open_table(table)).items()
+        f"{table}/{key}": list(items) for table in LISTS for key, items in read_rows(tables.open_table(table)).items()
     }
 
 
@@ -106,7 +104,7 @@ def _judge_lists(run: Run, session: Session) -> list[str]:
         there = [attempt for attempt in history.attempts if any(key.endswith(f"/{name}") for key in attempt.appends)]
         late = [each for each in there if each.outcome == "ok" and each.start > history.gone[name]]
         # Another branch may have got its name.
-        late = [] if name in live else late
+        late = [] if name in live or history.created.count(name) > 1 else late
         problems += [f"told that {attempt.name} is on the branch {name}, which was deleted" for attempt in late]
         for attempt in there:
             # Perhaps it was merged before.
@@ -163,13 +161,18 @@ def _judge_history(session: Session) -> list[str]:
 
 def _judge_files(run: Run, session: Session) -> list[str]:
     """Clean up without grace, and compare what is left with what the newest states need."""
-    call = CleanupCall(keep=1, grace=timedelta(), is_confirmed=True)
+    problems: list[str] = []
     for _ in range(MAX_CLEANUPS):
-        result = cleanup(session, call)
+        problems = _clean_up(run, session)
         run.scheduler.now += timedelta(hours=1)
         # Publishing its horizon may trim a manifest, whose files are then left to the next cleanup.
-        if not result.tables:
+        if not problems:
             break
+    return problems
+
+
+def _clean_up(run: Run, session: Session) -> list[str]:
+    result = cleanup(session, CleanupCall(keep=1, grace=timedelta(), is_confirmed=True))
     problems = [f"not cleaned up: {table.location}: {table.error}" for table in result.tables if table.error]
     objects = run.room.objects
     needed: set[str] = set()

@@ -1,4 +1,4 @@
-"""Bugs that are planted into the commit package, one for each rule of the protocol; exploring must find each of them."""
+"""Bugs that are planted into the commit package, one for each rule of its protocol; exploring must find them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -6,10 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from omnigraph.commit import group_commit, manifest_log, publisher, recovery, version_builder
+from omnigraph.commit import group_commit, publisher, recovery, version_builder
+from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.manifest_log import ManifestLog
+from omnigraph.commit.rebase import rebase
+from omnigraph.commit.verdict import Verdict
 from omnigraph.ops import cleanup as cleanup_module
 from omnigraph.storage.cas_table_errors import SwapLostError
+from omnigraph.storage.layout import format_version_name
+from omnigraph.storage.object_store import StoreUnavailableError
 from schedules.model_room import ModelCasTable
 
 
@@ -27,10 +32,7 @@ def _none(*_: object, **__: object) -> None:
 
 
 def _rebase_without_checks(plan: Any, now: Any, between: Any, handles: Any, known: Any) -> Any:
-    return _REBASE(replace(plan, requirements=()), now, between, handles, known)
-
-
-_REBASE = group_commit.rebase
+    return rebase(replace(plan, requirements=()), now, between, handles, known)
 
 
 def _build_version_once(self: Any, move: Any, base: int) -> int:
@@ -62,7 +64,7 @@ def _settle_early(log: Any, group: Any) -> None:
 
 
 def _audit_before_fence(store: Any, item: Any) -> bool:
-    recovery._audit(store, item, recovery.Verdict.ROLLED_BACK, None, 0)
+    recovery._audit(store, item, Verdict.ROLLED_BACK, None, 0)
     return bool(_FENCE(store, item))
 
 
@@ -70,7 +72,7 @@ _FENCE = recovery._fence
 
 
 def _remove_sidecar_first(store: Any, branch: Any, item: Any, verdict: Any, report: Any) -> None:
-    if verdict is recovery.Verdict.ROLLED_BACK:
+    if verdict is Verdict.ROLLED_BACK:
         store.objects.delete(item.key)
     _RECOVER(store, branch, item, verdict, report)
 
@@ -86,12 +88,8 @@ def _reclaim_before_commit(branch: Any, item: Any) -> Any:
 _EMPTY = recovery._publish_empty_commit
 
 
-def _judge_without_lease(sidecar: Any, *, is_committed: bool, **_: Any) -> Any:
-    return recovery.Verdict.ROLLED_FORWARD if is_committed else recovery.Verdict.ROLLED_BACK
-
-
 def _swap_without_comparison(self: Any, prepared: Any) -> Any:
-    key = f"{self.path}/{manifest_log.format_version_name(self.version + 1)}"
+    key = f"{self.path}/{format_version_name(self.version + 1)}"
     room = self.store.room
     self.store.model.request(
         "swap", key, lambda: room.write(key, prepared.content, self.store.scheduler.now), writes=True
@@ -112,8 +110,8 @@ _COMMIT = ModelCasTable.commit
 def _fail_on_unknown(self: Any, base: Any, prepared: Any, has_landed: Any, commit_id: str) -> Any:
     try:
         return _SWAP(self, base, prepared, has_landed, commit_id)
-    except manifest_log.OutcomeUnknownError as error:
-        raise manifest_log.StoreUnavailableError("swap", error.reason) from error
+    except OutcomeUnknownError as error:
+        raise StoreUnavailableError("swap", error.reason) from error
 
 
 _SWAP = ManifestLog._swap
@@ -308,4 +306,3 @@ def plant(bug: Planted) -> Iterator[None]:
     finally:
         for each in reversed(patches):
             each.stop()
-

@@ -119,7 +119,7 @@ _OTHERS: tuple[Callable[[random.Random], Actor], ...] = (
     lambda _: ApplySchema(),
     lambda choice: Tag("t", is_deleted=choice.random() < 0.5),
     lambda choice: on_branch("x", branch_writer("x"), *((Merge("x"),) if choice.random() < 0.5 else ())),
-    lambda choice: on_branch("x", branch_writer("x"), Merge("x"), DeleteBranch("x")),
+    lambda _: on_branch("x", branch_writer("x"), Merge("x"), DeleteBranch("x")),
     lambda _: DeleteBranch("x"),
     lambda _: Wait(1, branch_writer("x")),
     lambda _: Wait(1, Merge("x")),

@@ -188,7 +188,9 @@ class InlineExecutor(Executor):
 class SimulatedBackend:
     """Where the engine gets locks, events, threads and pools from."""
 
-    def __init__(self, scheduler: Scheduler, on_call: Callable[[str], AbstractContextManager[None]] | None = None) -> None:
+    def __init__(
+        self, scheduler: Scheduler, on_call: Callable[[str], AbstractContextManager[None]] | None = None
+    ) -> None:
         self._scheduler = scheduler
         self._numbers: dict[str, int] = {}
         self._on_call = on_call
