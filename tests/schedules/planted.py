@@ -126,19 +126,6 @@ def _mark_nothing_new(self: Any, times: Any) -> Any:
 _READ_HISTORIES = cleanup_module._Cleanup._read_histories
 
 
-def _place_without_own(self: Any, write: Any) -> Any:
-    """Place a write without recognising its own commit after a lost response."""
-    original = write.commit_id
-    write.commit_id = self._log.store.runtime.ids.ulid()
-    try:
-        return _PLACE(self, write)
-    finally:
-        write.commit_id = original if not self.commits else self.commits[-1].id
-
-
-_PLACE = group_commit._GroupRound._place
-
-
 def _replan_on_old_state(self: Any, write: Any, plan: Any, between: Any) -> Any:
     if write.replan is not None and not plan.is_deferred:
         again = write.replan(plan.base)
@@ -258,11 +245,6 @@ BUGS: Mapping[str, Planted] = {
             f"{_C}.manifest_log._check_newest": _none,
             f"{_C}.manifest_log._verify": _none,
         },
-    ),
-    "an-own-commit-is-not-recognised": Planted(
-        "A writer whose response was lost recognises its own commit.",
-        ("two-writers-and-a-recovery", "a-slow-group"),
-        {f"{_C}.group_commit._GroupRound._place": _place_without_own},
     ),
     "run-again-on-the-old-state": Planted(
         "A mutation that is run again reads the newest state.",

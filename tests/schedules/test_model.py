@@ -16,7 +16,7 @@ from schedules.scenarios import CASES, Scenario, draw_scenario
 from schedules.scheduler import Fault
 from schedules.strategies import Schedule
 
-CHUNKS, SCHEDULES = 8, 1_000
+CHUNKS, SCHEDULES = 8, 500
 SOAK_CHUNKS, SOAK_SCHEDULES = 100, 10_000
 PLANTED_LIMIT = 1_500
 """Schedules until a planted bug must be found; the README says how many each took."""
