@@ -30,6 +30,16 @@ class Action(Enum):
     """Optimise, repair, clean up."""
     GRAPH_LIST = "graph_list"
     """See that the graph exists."""
+    GRAPH_CREATE = "graph_create"
+    """Create a graph of this name on a server that has a place for such graphs."""
+    GRAPH_DELETE = "graph_delete"
+    """Delete a graph that was created so, with all its data."""
+
+
+# A policy allows these only if it names them: one about every action is older than they are.
+NAMED_ACTIONS = frozenset({Action.GRAPH_CREATE, Action.GRAPH_DELETE})
+# The actions that concern a graph, never a branch.
+GRAPH_ACTIONS = frozenset({Action.GRAPH_LIST, *NAMED_ACTIONS})
 
 
 # A value that rules about rows compare with properties.

@@ -14,8 +14,8 @@ class PlaceTakenError(OmnigraphError):
 
     @variant
     def clone_busy(self, uri: str, seconds: float) -> str:
-        """Report that another clone is being written to the same location."""
+        """Report that another clone or backup is being written to the same location."""
         return (
-            f"another clone is being written to {uri}: wait for it, or choose another location;"
+            f"another clone or backup is being written to {uri}: wait for it, or choose another location;"
             f" if it has died, try again in {seconds:.0f} seconds"
         )

@@ -25,11 +25,13 @@ from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
+from omnigraph.server.backup_worker import BackupReport, BackupWorker
 from omnigraph.server.branch_watchers import BranchWatchers
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
+from omnigraph.server.graph_root import GraphRoot
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
-from omnigraph.server.metrics import Metrics, Samples
+from omnigraph.server.metrics import GRAPH_LABEL, Metrics, Samples
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
 from omnigraph.telemetry import RECOVERIES
@@ -106,12 +108,19 @@ class Service:
     """Optimizes the graphs in the background, if configured."""
     healer: Healer | None = None
     """Recovers interrupted operations."""
+    backup_worker: BackupWorker | None = None
+    """Backs the graphs up on a schedule, if configured."""
     scrubber: Scrubber | None = None
     """Verifies files in the background, unless disabled in the settings."""
+    graph_root: GraphRoot = field(init=False)
+    """The graphs that clients create and delete."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
     """The budgets of operations in progress, which a shutdown cancels."""
+
+    def __post_init__(self) -> None:
+        self.graph_root = GraphRoot(self.config, self.runtime, self.registry)
 
     @classmethod
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
@@ -133,13 +142,20 @@ class Service:
         if config.maintenance is not None:
             service.maintenance_worker = MaintenanceWorker(registry.graphs.values(), config.maintenance)
             service.maintenance_worker.start()
+            registry.listeners.append(service.maintenance_worker)
         service.healer = Healer(registry.graphs.values(), config.recovery_seconds)
         service.healer.start()
         if config.scrub_days:  # 0 disables scrubbing
             admission = service.admission
             service.scrubber = Scrubber(registry.graphs.values(), config.scrub_days, lambda: admission.working > 0)
             service.scrubber.start()
+            registry.listeners.append(service.scrubber)
+        if config.backup is not None:
+            service.backup_worker = BackupWorker(registry.graphs, config.backup)
+            service.backup_worker.start()
+        registry.listeners.append(_MetricsListener(service.metrics))
         _declare_metrics(service)
+        service.graph_root.start()
         return service
 
     @property
@@ -294,6 +310,9 @@ class Service:
 
     def close(self) -> None:
         """Stop the background threads, and wait for running work."""
+        self.graph_root.stop()
+        if self.backup_worker is not None:
+            self.backup_worker.stop()
         if self.scrubber is not None:
             self.scrubber.stop()
         if self.maintenance_worker is not None:
@@ -303,6 +322,20 @@ class Service:
         if self.tokens is not None:
             self.tokens.stop()
         self.admission.close()
+
+
+class _MetricsListener:
+    """Removes the series of graphs that are no longer served."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def add(self, hosted: ServedGraph) -> None:
+        """See GraphListener."""
+
+    def remove(self, hosted: ServedGraph) -> None:
+        """See GraphListener."""
+        self._metrics.forget(GRAPH_LABEL, hosted.id)
 
 
 def _truncate(text: str | None) -> str | None:
@@ -418,6 +451,31 @@ def _declare_metrics(service: Service) -> None:
         type="counter",
     )
     _declare_scrub_metrics(service)
+    _declare_backup_metrics(service)
+
+
+def _declare_backup_metrics(service: Service) -> None:
+    """Declare the metrics of scheduled backups, by graph; a graph without a backup has no time of one."""
+
+    def sample_reports(read: Callable[[BackupReport], float | None]) -> Callable[[], Samples]:
+        def sample() -> Samples:
+            reports = {} if service.backup_worker is None else service.backup_worker.collect_reports()
+            values = ((name, read(report)) for name, report in reports.items())
+            return [({GRAPH_LABEL: name}, value) for name, value in values if value is not None]
+
+        return sample
+
+    service.metrics.declare_callback(
+        "omnigraph_backup_last_timestamp_seconds",
+        "Time of the newest backup of a graph.",
+        sample_reports(lambda report: None if report.newest is None else report.newest.timestamp()),
+    )
+    service.metrics.declare_callback(
+        "omnigraph_backup_failures_total",
+        "Backups that failed, by graph.",
+        sample_reports(lambda report: report.failures),
+        type="counter",
+    )
 
 
 def _declare_scrub_metrics(service: Service) -> None:
