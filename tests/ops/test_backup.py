@@ -1,6 +1,5 @@
 """Backups of a graph in a repository: incremental, complete or absent, and restored as they were."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,7 +132,7 @@ def test_damage_of_a_record_or_manifest_is_told(name: str, tmp_path: Path) -> No
     file.write_bytes(data)
     run(graph, 'insert Person { name: "later" }')
 
-    read: dict[str, Callable[[], object]] = {
+    read = {
         "repository.json": lambda: backed_up(graph, tmp_path / "backups"),
         "backup.json": lambda: og.list_backups(tmp_path / "backups", runtime=runtime()),
         "__manifest": lambda: restored(tmp_path / "backups", tmp_path / "copy"),

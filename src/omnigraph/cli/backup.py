@@ -55,10 +55,7 @@ def list_(*, repository: str, as_json: bool) -> int:
     if as_json:
         print_json({"repository": repository, "backups": [backup.to_json() for backup in backups]})
         return 0
-    rows = [
-        (each.id, each.at, len(each.branches), sum(each.rows.values()), each.files, format_bytes(each.nbytes))
-        for each in backups
-    ]
+    rows = [(each.id, each.at, *map(str, _measure(each)), format_bytes(each.nbytes)) for each in backups]
     right = ("branches", "rows", "files", "size")
     print_text(format_table(("backup", "at", *right), rows, right=right) if rows else "no backups\n")
     return 0
@@ -116,6 +113,10 @@ def _format_restored(result: "RestoreResult") -> str:
     copied = f"{format_count(result.files, 'file')}, {format_bytes(result.nbytes)}"
     begin = f"restored backup {result.backup.id} of {result.backup.at} to {reveal(result.target)}: {copied}"
     return f"{begin}\n{_format_branches(result.backup)}"
+
+
+def _measure(backup: omnigraph.Backup) -> tuple[int, int, int]:
+    return len(backup.branches), sum(backup.rows.values()), backup.files
 
 
 def _format_branches(backup: omnigraph.Backup) -> str:

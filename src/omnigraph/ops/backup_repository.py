@@ -24,7 +24,6 @@ from omnigraph.storage.object_store import ObjectMissingError
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-FORMAT = 1
 _REPOSITORY = f"{BACKUPS}/repository.json"
 _RECORD = "backup.json"
 _BackupId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-HJKMNP-TV-Z]{26}\Z")]
@@ -72,7 +71,7 @@ class Backup(JsonStruct, frozen=True, kw_only=True):
 class BackupRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The stored description of a backup."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     id: _BackupId
     at: str
     source: str
@@ -105,7 +104,7 @@ class BackupRecord(msgspec.Struct, frozen=True, kw_only=True):
 class _RepositoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The graph that a repository has backups of, by its first commit."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     root: str
 
 

@@ -7,9 +7,10 @@ from typing import IO, Any, Self
 import pyarrow as pa
 
 from omnigraph.engine.result import Result
+from omnigraph.ops.row_diff import RowChangeCounts
 from omnigraph.server.client.algorithms import RemoteAlgorithms
 from omnigraph.server.client.async_calls import AsyncMethod, AsyncOpener, Caller
-from omnigraph.server.client.changes import Document, RemoteChange, RemoteDiff, RemoteFeed, RowChangeCounts
+from omnigraph.server.client.changes import Document, RemoteChange, RemoteDiff, RemoteFeed
 from omnigraph.server.client.history import RemoteBranches, RemoteTags
 from omnigraph.server.client.query_stream import QueryStream
 from omnigraph.server.client.remote_graph import RemoteGraph, connect
@@ -254,7 +255,7 @@ class AsyncRemoteGraph:
     indexes = AsyncMethod(RemoteGraph.indexes)
     invoke = AsyncMethod(RemoteGraph.invoke)
     invoke_mutation = AsyncMethod(RemoteGraph.invoke_mutation)
-    load = AsyncMethod(RemoteGraph.load)
+    load = AsyncMethod(RemoteGraph.load)  # type: ignore[arg-type]  # mypy takes `self` for one of `**more`
     merge = AsyncMethod(RemoteGraph.merge)
     mutate = AsyncMethod(RemoteGraph.mutate)
     operations = AsyncMethod(RemoteGraph.operations)

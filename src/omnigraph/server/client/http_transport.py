@@ -119,7 +119,9 @@ class Transport:
         self._max_idle = max_idle
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
-        self._active: set[HTTPConnection] = set()
+        # With the number of closes before each began: a connection of before the last one is not kept.
+        self._active: dict[HTTPConnection, int] = {}
+        self._closes = 0
         # A request that began before the latest of them is not sent again.
         self._aborts = 0
 
@@ -190,10 +192,10 @@ class Transport:
             yield response
             is_done = response.isclosed()
         finally:
-            self._deactivate(connection)
+            closes = self._deactivate(connection)
             # Unread bytes of this response would be taken for the next one: only a finished connection is reused.
             if is_done:
-                self._release(connection)
+                self._release(connection, closes)
             else:
                 connection.close()
 
@@ -234,8 +236,7 @@ class Transport:
                 failure = error
                 plan.wait_after_outage(error, is_sent=error.is_sent)
             else:
-                self._deactivate(connection)
-                self._release(connection)
+                self._release(connection, self._deactivate(connection))
                 failure = decode_error(data, response.status, sources)
                 plan.wait_after_response(failure, response.getheader("Retry-After"))
             # What the caller ended while it waited must not begin again.
@@ -247,14 +248,15 @@ class Transport:
         if call is not None:
             call.begin(connection)
         with self._lock:
-            self._active.add(connection)
+            self._active[connection] = self._closes
 
-    def _deactivate(self, connection: HTTPConnection) -> None:
+    def _deactivate(self, connection: HTTPConnection) -> int:
+        """Count a connection as no longer in use; return the number of closes before it began."""
         call = CURRENT_CALL.get()
         if call is not None:
             call.end(connection)
         with self._lock:
-            self._active.discard(connection)
+            return self._active.pop(connection, -1)
 
     def iter_chunks(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield the bytes of a response as they arrive.
@@ -268,6 +270,7 @@ class Transport:
     def close(self) -> None:
         """Close all idle connections."""
         with self._lock:
+            self._closes += 1
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -323,9 +326,9 @@ class Transport:
             return HTTPSConnection(self._host, self._port, timeout=seconds, context=ssl.create_default_context())
         return HTTPConnection(self._host, self._port, timeout=seconds)
 
-    def _release(self, connection: HTTPConnection) -> None:
+    def _release(self, connection: HTTPConnection, closes: int) -> None:
         with self._lock:
-            if connection.sock is not None and len(self._idle) < self._max_idle:
+            if connection.sock is not None and closes == self._closes and len(self._idle) < self._max_idle:
                 self._idle.append(connection)
                 return
         connection.close()

@@ -48,11 +48,11 @@ def connect(
         url, token, seconds=seconds, allow_plain_http=allow_plain_http, retries=retries, max_idle=max_connections
     )
     if graph is None:
-        names = _read_names(transport)
-        if len(names) != 1:
-            listed = ", ".join(names) or "none that you may see"
-            raise BadArgumentError("graph", "left out", f"name one of the server's graphs: {listed}")
-        graph = names[0]
+        try:
+            graph = _find_only_name(transport)
+        except BaseException:
+            transport.close()
+            raise
     return RemoteGraph(transport, graph)
 
 
@@ -68,6 +68,14 @@ def list_graphs(url: str, token: str | None) -> list[str]:
         return _read_names(transport)
     finally:
         transport.close()
+
+
+def _find_only_name(transport: Transport) -> str:
+    names = _read_names(transport)
+    if len(names) != 1:
+        listed = ", ".join(names) or "none that you may see"
+        raise BadArgumentError("graph", "left out", f"name one of the server's graphs: {listed}")
+    return names[0]
 
 
 def _read_names(transport: Transport) -> list[str]:
