@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
     from omnigraph.ops.backup import BackupResult
-    from omnigraph.ops.backup_repository import Backup, BackupDamagedError, BackupMissingError
+    from omnigraph.ops.backup_repository import Backup
     from omnigraph.ops.backup_restore import RestoreResult
     from omnigraph.ops.branch import Branch
     from omnigraph.ops.change_feed import ChangeFeed
@@ -101,8 +101,6 @@ __all__ = [
     "Actor",
     "AsyncRemoteGraph",
     "Backup",
-    "BackupDamagedError",
-    "BackupMissingError",
     "BackupResult",
     "BadArgumentError",
     "BlobSourceError",
@@ -254,7 +252,7 @@ _EXPORTS_BY_MODULE = {
     "graph.graph": ("Graph",),
     "lang.diagnostics": ("SourceError",),
     "ops.backup": ("BackupResult",),
-    "ops.backup_repository": ("Backup", "BackupDamagedError", "BackupMissingError"),
+    "ops.backup_repository": ("Backup",),
     "ops.backup_restore": ("RestoreResult",),
     "ops.branch": ("Branch",),
     "ops.clone": ("CloneResult",),

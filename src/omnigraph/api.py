@@ -142,7 +142,7 @@ def back_up_graph(
         NotAGraphError: There is no graph at the source.
         BadArgumentError: One location is inside the other, or `keep` is less than 1.
         PlaceTakenError: The target holds anything else, or another backup is being written there.
-        BackupDamagedError: The record of another backup there is damaged.
+        CorruptError: The record of another backup there is damaged.
     """
     graph = Graph.open(check_uri(source, "source"), is_read_only=True, runtime=runtime or build_runtime(os.environ))
     return graph.backup(target, keep=keep, progress=progress)
@@ -152,7 +152,7 @@ def list_backups(source: str | os.PathLike[str], *, runtime: Runtime | None = No
     """Return the backups of a repository, newest first.
 
     Raises:
-        BackupDamagedError: The record of one is damaged.
+        CorruptError: The record of one is damaged.
     """
     return lazy_ops.backup_restore.list_backups(check_uri(source, "source"), runtime or build_runtime(os.environ))
 
@@ -177,8 +177,8 @@ def restore_graph(
         runtime: The runtime for both places; by default that of this process's environment.
 
     Raises:
-        BackupMissingError: There is no such backup, or none at all.
-        BackupDamagedError: A file of it is missing or does not match its checksum.
+        MissingError: There is no such backup, or none at all.
+        CorruptError: A file of it is missing or does not match its checksum.
         PlaceTakenError: The target is not empty, or another process is writing there.
         BadArgumentError: One location is inside the other.
     """

@@ -107,7 +107,7 @@ def test_a_graph_of_the_settings_is_not_deleted(tmp_path: Path) -> None:
     status, answer = ask(served, "DELETE", "/graphs/people", params={"confirm": True})
     again = made(served, "people")
 
-    assert (status, answer["code"]) == (409, "graph_configured")
+    assert (status, answer["code"]) == (403, "graph_configured")
     assert (again[0], again[1]["code"]) == (409, "graph_exists")
     assert ask(served, "GET", "/graphs/people/snapshot")[0] == 200
     served.service.close()
@@ -142,7 +142,7 @@ def test_files_at_the_place_are_left_alone(served: Served, tmp_path: Path) -> No
 def test_there_is_a_limit_of_graphs(tmp_path: Path) -> None:
     served = started(tmp_path / "server", tmp_path / "graphs", max_created_graphs=2)
 
-    assert [made(served, f"scratch-{n}")[0] for n in range(3)] == [201, 201, 409]
+    assert [made(served, f"scratch-{n}")[0] for n in range(3)] == [201, 201, 422]
     assert ask(served, "DELETE", "/graphs/scratch-0", params={"confirm": True})[0] in {200, 403}
     served.service.close()
 

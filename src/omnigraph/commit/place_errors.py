@@ -13,6 +13,11 @@ class PlaceTakenError(OmnigraphError):
     message = "{uri} holds {found}; choose an empty location, or remove it first"
 
     @variant
+    def graph_exists(self, graph: str) -> str:
+        """Report that the name of a new graph of a server is taken, or about to be."""
+        return f"there is a graph `{graph}` already, or files where it would be: choose another name"
+
+    @variant
     def clone_busy(self, uri: str, seconds: float) -> str:
         """Report that another clone or backup is being written to the same location."""
         return (

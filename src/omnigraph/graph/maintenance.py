@@ -375,7 +375,7 @@ class MaintenanceMethods:
         Raises:
             BadArgumentError: The repository overlaps the graph, or `keep` is less than 1.
             PlaceTakenError: The location holds anything else, or another backup is being written there.
-            BackupDamagedError: The record of another backup is damaged.
+            CorruptError: The record of another backup is damaged.
         """
         call = lazy_ops.backup.BackupCall(target=check_uri(target, "target"), keep=keep, progress=progress)
         return lazy_ops.backup.back_up(self._session, call)

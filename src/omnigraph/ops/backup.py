@@ -54,7 +54,7 @@ def back_up(session: Session, call: BackupCall) -> BackupResult:
     Raises:
         BadArgumentError: One location is inside the other, or fewer than one backup would be kept.
         PlaceTakenError: The target holds anything but backups of this graph, or another backup is being written there.
-        BackupDamagedError: A record in the repository is damaged.
+        CorruptError: A record in the repository is damaged.
         PinUnreadableError: Files of a current version are missing or do not match their checksums. Damaged versions
             of earlier commits are left out instead.
         DamagedError: A manifest of the graph is damaged.

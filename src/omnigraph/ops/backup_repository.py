@@ -14,7 +14,7 @@ import msgspec
 from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.place_errors import PlaceTakenError
-from omnigraph.errors import CorruptError, Kind, OmnigraphError
+from omnigraph.errors import CorruptError, MissingError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.locations import Location
 from omnigraph.runtime import Runtime
@@ -27,27 +27,6 @@ S = TypeVar("S", bound=msgspec.Struct)
 _REPOSITORY = f"{BACKUPS}/repository.json"
 _RECORD = "backup.json"
 _BackupId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9A-HJKMNP-TV-Z]{26}\Z")]
-
-
-class BackupMissingError(OmnigraphError):
-    """There is no such backup, or no backup at all."""
-
-    kind = Kind.NOT_FOUND
-    code = "backup_missing"
-    uri: str
-    name: str
-    message = "there is {name} at {uri}; `omnigraph backup list {uri}` lists the backups"
-
-
-class BackupDamagedError(CorruptError):
-    """A file of a repository of backups is not what was written."""
-
-    kind = Kind.CORRUPT
-    code = "backup_damaged"
-    uri: str
-    key: str
-    reason: str
-    message = "{key} of the backups at {uri} is damaged: {reason}; restore another backup, or from another copy"
 
 
 class Backup(JsonStruct, frozen=True, kw_only=True):
@@ -124,7 +103,7 @@ class Repository:
 
         Raises:
             PlaceTakenError: It has backups of another graph, or anything else.
-            BackupDamagedError: Its record is damaged.
+            CorruptError: Its record is damaged.
         """
         try:
             data = self.store.objects.get(_REPOSITORY).data
@@ -149,14 +128,14 @@ class Repository:
         """Return the record of a backup.
 
         Raises:
-            BackupMissingError: There is no such backup.
-            BackupDamagedError: Its record is damaged.
+            MissingError: There is no such backup.
+            CorruptError: Its record is damaged.
         """
         key = f"{BACKUPS}/{backup_id}/{_RECORD}"
         try:
             data = self.store.objects.get(key).data
         except ObjectMissingError:
-            raise BackupMissingError(self.uri, f"no backup `{backup_id}`") from None
+            raise MissingError.backup_not_found(self.uri, backup_id) from None
         return self._decode(key, data, BackupRecord)
 
     def find_newest(self) -> BackupRecord | None:
@@ -176,7 +155,7 @@ class Repository:
         """Remove files that no backup needs, and return their number.
 
         Raises:
-            BackupDamagedError: The record of a backup is damaged, so that nobody knows what it needs. Nothing is
+            CorruptError: The record of a backup is damaged, so that what it needs is unknown. Nothing is
                 removed.
         """
         ids = set(self.list_ids())
@@ -202,7 +181,7 @@ class Repository:
         try:
             return decode_with_checksum(data, type_)
         except ValueError as error:
-            raise BackupDamagedError(self.uri, key, str(error)) from error
+            raise CorruptError.backup_damaged(self.uri, key, str(error)) from error
 
 
 def map_versions(heads: Mapping[str, Head]) -> dict[str, int]:

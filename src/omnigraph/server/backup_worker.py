@@ -56,7 +56,7 @@ class BackupWorker:
         return dict(self._reports)
 
     def back_up_due(self) -> float:
-        """Back up every graph that is due, and return the seconds until the next one is."""
+        """Add a backup of every graph that is due, and return the seconds until the next one is."""
         delay = self._schedule.seconds
         for hosted in list(self._graphs.values()):
             if self._stopped.is_set():
@@ -71,7 +71,7 @@ class BackupWorker:
         return delay
 
     def _back_up(self, hosted: ServedGraph) -> float:
-        """Back a graph up if it is due, and return the seconds until its next backup."""
+        """Add a backup of a graph if it is due, and return the seconds until its next backup."""
         target = self._schedule.locate(hosted.id)
         report = self._reports.get(hosted.id, BackupReport())
         if report.newest is None:

@@ -67,6 +67,7 @@ class CedarPolicies:
         policies = [policy for _, policy in static]
         self._actions = {name: frozenset(list_actions(policy)) for name, policy in static}
         self._row_policies = tuple(filter(applies_to_rows, policies)) if any(map(names_see, policies)) else None
+        self._row_texts = frozenset(_iter_texts(self._row_policies or ()))
         self.names = dict(names)
         self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
         """Branch names that the policies may treat specially: for each pattern in them, one that matches."""
@@ -123,6 +124,10 @@ class CedarPolicies:
                 self._rules.put(key, known)
         return known[0]
 
+    def names_type(self, name: str) -> bool:
+        """Return whether a policy about rows has the name of a type, as any text that it compares with."""
+        return name in self._row_texts
+
     def of_graph(self, graph: str) -> "GraphPolicy":
         """Return these policies applied to one graph, in the form that a `Runtime` takes."""
         return GraphPolicy(self, graph)
@@ -157,6 +162,10 @@ class Policies(Protocol):
         """Return which rows of a branch of a graph an actor sees; None means all."""
         ...
 
+    def names_type(self, name: str) -> bool:
+        """Return whether a rule about rows may name a type."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class GraphPolicy:
@@ -172,6 +181,10 @@ class GraphPolicy:
     def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
         """Return which rows of a branch of the graph an actor sees; None means all."""
         return self.policies.find_row_rules(self.graph, actor, branch, query)
+
+    def names_type(self, name: str) -> bool:
+        """Return whether a rule about rows may name a type."""
+        return self.policies.names_type(name)
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -224,6 +237,14 @@ def _is_short(graph: str, actor: Actor, branch: str | None, query: str | None) -
     return sum(map(len, names)) <= _MAX_CACHED_CHARACTERS
 
 
+def _iter_texts(policies: object) -> Iterator[str]:
+    """Yield all texts that policies compare with."""
+    for node in _walk_json(policies):
+        match node:
+            case {"Value": str(value)}:
+                yield value
+
+
 def _iter_branch_names(text: str) -> Iterator[str]:
     """Yield texts in policies that may be branch names: string values, filled-in patterns, ids of branches."""
     for node in _walk_json(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]):
@@ -243,7 +264,7 @@ def _walk_json(value: object) -> Iterator[object]:
             yield value
             for item in value.values():
                 yield from _walk_json(item)
-        case list():
+        case list() | tuple():
             for item in value:
                 yield from _walk_json(item)
 

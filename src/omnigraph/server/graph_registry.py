@@ -210,7 +210,7 @@ class GraphRegistry:
         self._runtime = replace(runtime, options=options)
         self.graphs = GraphTable()
         self.listeners: list[GraphListener] = []
-        """What is told of graphs that are added and removed after the start."""
+        """What is notified of graphs that are added and removed after the start."""
         for graph in config.graphs:
             self.graphs.put(self._build(graph))
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from omnigraph.commit.place_errors import PlaceTakenError
 from omnigraph.config.server import HostedGraph, ServerConfig, is_graph_id
-from omnigraph.errors import Kind, OmnigraphError, variant
+from omnigraph.errors import OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.locations import Location
 from omnigraph.ops.create import create
-from omnigraph.policy import Actor
+from omnigraph.policy import Actor, DeniedError
 from omnigraph.runtime import Runtime
 from omnigraph.server.graph_registry import GraphRegistry
-from omnigraph.server.http_errors import ResourceMissingError
+from omnigraph.server.http_errors import RequestLimitError, ResourceMissingError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import BRANCHES, MANIFEST
 from omnigraph.storage.uri import parse_uri
@@ -28,32 +28,6 @@ _REFRESH_SECONDS = 5.0
 _MARKER = "__deleted"
 # A deletion is completed by another server once its marker is this old: its own server has died.
 _DEAD_SECONDS = 60.0
-
-
-class GraphSetError(OmnigraphError):
-    """A graph can't be created or deleted over HTTP."""
-
-    kind = Kind.CONFLICT
-
-    @variant
-    def graph_exists(self, graph: str) -> str:
-        """Report that the name of a new graph is taken, or about to be."""
-        return f"there is a graph `{graph}` already, or files where it would be: choose another name"
-
-    @variant
-    def graph_configured(self, graph: str) -> str:
-        """Report that a graph is part of the server's settings, so that it can't be deleted by a client."""
-        return f"the graph `{graph}` is named by the settings of the server, which only its operator changes"
-
-    @variant
-    def graphs_fixed(self) -> str:
-        """Report that the server has no place for graphs of clients."""
-        return "this server does not let clients create or delete graphs: `graph_root` in its settings does"
-
-    @variant
-    def graphs_full(self, limit: int) -> str:
-        """Report that the server has as many graphs of clients as it may have."""
-        return f"there are {limit} graphs that clients created, the limit of this server: delete one first"
 
 
 class GraphRoot:
@@ -87,7 +61,9 @@ class GraphRoot:
         """Create a graph with a name that `is_graph_id` accepts, and serve it; return the id of its first commit.
 
         Raises:
-            GraphSetError: There is no root, the name is taken, or there are too many graphs.
+            DeniedError: There is no root.
+            PlaceTakenError: The name is taken.
+            RequestLimitError: There are too many graphs.
                 SourceError: The schema has errors.
         """
         location = self._require_root()
@@ -95,11 +71,11 @@ class GraphRoot:
             self._check_free(graph)
             uri = location.join(graph).uri
             if self._find_marker(location.join(graph)) is not None:
-                raise GraphSetError.graph_exists(graph)
+                raise PlaceTakenError.graph_exists(graph)
             try:
                 session = create(uri, Source(schema, "schema.pg"), actor=actor.name, runtime=self._runtime)
             except PlaceTakenError:
-                raise GraphSetError.graph_exists(graph) from None
+                raise PlaceTakenError.graph_exists(graph) from None
             self._registry.add(HostedGraph(id=graph, uri=uri, is_created=True))
             return session.head().snapshot.commit.id
 
@@ -107,7 +83,7 @@ class GraphRoot:
         """Stop serving a graph, and remove its files.
 
         Raises:
-            GraphSetError: There is no root, or the graph is not below it.
+            DeniedError: There is no root, or the graph is not below it.
             ResourceMissingError: There is no such graph.
         """
         location = self._require_root()
@@ -115,7 +91,7 @@ class GraphRoot:
         if hosted is None:
             raise ResourceMissingError.graph_not_found(graph)
         if not hosted.config.is_created:
-            raise GraphSetError.graph_configured(graph)
+            raise DeniedError.graph_configured(graph)
         with self._claim(graph):
             # Marked first: should this process die, another completes it, and none serves half a graph.
             store = GraphStorage(location.join(graph), self._runtime)
@@ -165,20 +141,20 @@ class GraphRoot:
     def _check_free(self, graph: str) -> None:
         graphs = self._registry.graphs
         if graph in graphs:
-            raise GraphSetError.graph_exists(graph)
+            raise PlaceTakenError.graph_exists(graph)
         if sum(hosted.config.is_created for hosted in graphs.values()) >= self._limit:
-            raise GraphSetError.graphs_full(self._limit)
+            raise RequestLimitError.graphs_full(self._limit)
 
     @contextmanager
     def _claim(self, graph: str) -> Iterator[None]:
         """Keep other threads from creating, deleting or opening a graph of this name.
 
         Raises:
-            GraphSetError: One does so already.
+            PlaceTakenError: One does so already.
         """
         with self._lock:
             if graph in self._busy:
-                raise GraphSetError.graph_exists(graph)
+                raise PlaceTakenError.graph_exists(graph)
             self._busy.add(graph)
         try:
             yield
@@ -188,7 +164,7 @@ class GraphRoot:
 
     def _require_root(self) -> Location:
         if self._location is None:
-            raise GraphSetError.graphs_fixed()
+            raise DeniedError.graphs_fixed()
         return self._location
 
     def _run(self) -> None:

@@ -69,6 +69,20 @@ class Metrics:
                 for labels in [labels for labels in series if (label, value) in labels]:
                     del series[labels]
 
+    def list_kinds(self) -> dict[str, tuple[str, str]]:
+        """Return type and help of each metric by name."""
+        with self._lock:
+            return dict(self._helps)
+
+    def sample(self, name: str) -> list[tuple[Labels, float]]:
+        """Return the current values of a counter or gauge; of a histogram, the sum of its observations."""
+        if name in self._callbacks:
+            return [(tuple(sorted(labels.items())), value) for labels, value in self._callbacks[name]()]
+        with self._lock:
+            if name in self._counters:
+                return list(self._counters[name].items())
+            return [(labels, histogram.total) for labels, histogram in self._histograms[name].items()]
+
     def render(self, is_visible: Callable[[str], bool] = lambda _: True) -> str:
         """Return all metrics in the text format; of those by graph, only of visible graphs."""
         # Sampled outside the lock: callbacks take locks of their own, such as that of a cache.

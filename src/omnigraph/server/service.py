@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -33,8 +33,9 @@ from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
 from omnigraph.server.metrics import GRAPH_LABEL, Metrics, Samples
 from omnigraph.server.scrubber import Scrubber
+from omnigraph.server.traces import Traces, load_traces
 from omnigraph.storage.io_counters import count_process_requests
-from omnigraph.telemetry import RECOVERIES
+from omnigraph.telemetry import RECOVERIES, Telemetry
 
 # The actor of all requests to a server without authentication.
 ANONYMOUS_ACTOR = Actor(name="anonymous")
@@ -72,6 +73,11 @@ class Exchange:
     status: int = 0
     code: str | None = None
     """The error code, if the request failed."""
+
+    @property
+    def action_name(self) -> str | None:
+        """The action of the policy, if the request has one."""
+        return None if self.action is None else self.action.value
 
     def to_log_fields(self) -> dict[str, object]:
         """Return the fields of the request's log line."""
@@ -116,6 +122,8 @@ class Service:
     """The graphs that clients create and delete."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
+    traces: Traces | None = None
+    """Where requests are recorded, if the settings say so."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
     """The budgets of operations in progress, which a shutdown cancels."""
 
@@ -134,6 +142,10 @@ class Service:
             jwts = JwtTokens(config.jwt_issuers, runtime.clock)
             jwts.start()
             tokens = Tokens(config.tokens_file, config.given_tokens, runtime.clock, jwts)
+        traces = None
+        if config.has_telemetry:
+            traces = load_traces()
+            runtime = replace(runtime, telemetry=Telemetry(parent=runtime.telemetry, spans=traces))
         registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
         registry.open_all()
         service = cls(
@@ -155,6 +167,9 @@ class Service:
             service.backup_worker.start()
         registry.listeners.append(_MetricsListener(service.metrics))
         _declare_metrics(service)
+        service.traces = traces
+        if traces is not None:
+            traces.export(service.metrics)
         service.graph_root.start()
         return service
 
@@ -223,18 +238,24 @@ class Service:
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, to its end."""
-        return await self.admission.run(get_exchange(request).actor.name, work)
+        exchange = get_exchange(request)
+        return await self.admission.run(exchange.actor.name, self._trace(exchange, work))
 
     async def write(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, counted as one of the actor's writes."""
-        actor = get_exchange(request).actor.name
-        with self.admission.admit_write(actor):
-            return await self.admission.run_write(actor, work)
+        exchange = get_exchange(request)
+        with self.admission.admit_write(exchange.actor.name):
+            return await self.admission.run_write(exchange.actor.name, self._trace(exchange, work))
 
     async def mutate(self, request: Request, work: Callable[[], T]) -> T:
         """Run a mutation like `write`; while it waits for its commit, it leaves its place to others."""
-        with self.admission.admit_write(get_exchange(request).actor.name):
-            return await self.admission.run_mutation(work)
+        exchange = get_exchange(request)
+        with self.admission.admit_write(exchange.actor.name):
+            return await self.admission.run_mutation(self._trace(exchange, work))
+
+    def _trace(self, exchange: Exchange, work: Callable[[], T]) -> Callable[[], T]:
+        """Return work that is recorded as a part of its request, if traces are collected."""
+        return work if self.traces is None else self.traces.trace_work(exchange, work)
 
     async def read(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool = False) -> T:
         """Run `work` in a thread, and cancel its budget if the client disconnects.
@@ -310,6 +331,8 @@ class Service:
 
     def close(self) -> None:
         """Stop the background threads, and wait for running work."""
+        if self.traces is not None:
+            self.traces.close()
         self.graph_root.stop()
         if self.backup_worker is not None:
             self.backup_worker.stop()

@@ -1,7 +1,7 @@
 """Run the calls of a client in threads for an event loop, so that a task that is cancelled ends its request."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -13,10 +13,11 @@ from omnigraph.server.client.http_transport import CURRENT_CALL, CallHandle
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 U = TypeVar("U")
 
 
-class Caller:
+class CallRunner:
     """Threads for calls that wait for a server. An HTTP request waits in a thread at about 50 KB of memory."""
 
     def __init__(self, max_calls: int) -> None:
@@ -45,11 +46,14 @@ class Caller:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class Wrapper(Protocol[S]):
+class Wrapper(Protocol[S_co]):
     """An object whose methods call those of another in threads."""
 
-    _caller: Caller
-    _target: S
+    @property
+    def _runner(self) -> CallRunner: ...
+
+    @property
+    def _target(self) -> S_co: ...
 
 
 class AsyncMethod(Generic[S, P, T]):
@@ -64,17 +68,18 @@ class AsyncMethod(Generic[S, P, T]):
     def __get__(self, wrapper: None, owner: type[Any]) -> "AsyncMethod[S, P, T]": ...
 
     @overload
-    def __get__(self, wrapper: Wrapper[S], owner: type[Any]) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, wrapper: Wrapper[S], owner: type[Any]) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     def __get__(
         self, wrapper: Wrapper[S] | None, owner: type[Any]
-    ) -> "AsyncMethod[S, P, T] | Callable[P, Awaitable[T]]":
+    ) -> "AsyncMethod[S, P, T] | Callable[P, Coroutine[Any, Any, T]]":
         """Return the coroutine function of a wrapper."""
         if wrapper is None:
             return self
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-            return wrapper._caller.run(partial(self._method, wrapper._target, *args, **kwargs))  # noqa: SLF001 - its own
+        async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            work = partial(self._method, wrapper._target, *args, **kwargs)  # noqa: SLF001 - its own
+            return await wrapper._runner.run(work)  # noqa: SLF001 - its own
 
         call.__doc__ = self.__doc__
         return call
@@ -83,7 +88,7 @@ class AsyncMethod(Generic[S, P, T]):
 class AsyncOpener(Generic[S, P, T, U]):
     """A method like `AsyncMethod`, whose result is wrapped because using it waits for the server, too."""
 
-    def __init__(self, method: Callable[Concatenate[S, P], T], wrap: Callable[[T, Caller], U]) -> None:
+    def __init__(self, method: Callable[Concatenate[S, P], T], wrap: Callable[[T, CallRunner], U]) -> None:
         self._method = method
         self._wrap = wrap
         self.__doc__ = method.__doc__
@@ -93,19 +98,19 @@ class AsyncOpener(Generic[S, P, T, U]):
     def __get__(self, wrapper: None, owner: type[Any]) -> "AsyncOpener[S, P, T, U]": ...
 
     @overload
-    def __get__(self, wrapper: Wrapper[S], owner: type[Any]) -> Callable[P, Awaitable[U]]: ...
+    def __get__(self, wrapper: Wrapper[S], owner: type[Any]) -> Callable[P, Coroutine[Any, Any, U]]: ...
 
     def __get__(
         self, wrapper: Wrapper[S] | None, owner: type[Any]
-    ) -> "AsyncOpener[S, P, T, U] | Callable[P, Awaitable[U]]":
+    ) -> "AsyncOpener[S, P, T, U] | Callable[P, Coroutine[Any, Any, U]]":
         """Return the coroutine function of a wrapper."""
         if wrapper is None:
             return self
-        caller = wrapper._caller  # noqa: SLF001 - its own
+        runner = wrapper._runner  # noqa: SLF001 - its own
 
         async def call(*args: P.args, **kwargs: P.kwargs) -> U:
             work = partial(self._method, wrapper._target, *args, **kwargs)  # noqa: SLF001 - its own
-            return self._wrap(await caller.run(work), caller)
+            return self._wrap(await runner.run(work), runner)
 
         call.__doc__ = self.__doc__
         return call

@@ -9,7 +9,7 @@ import pyarrow as pa
 from omnigraph.engine.result import Result
 from omnigraph.ops.row_diff import RowChangeCounts
 from omnigraph.server.client.algorithms import RemoteAlgorithms
-from omnigraph.server.client.async_calls import AsyncMethod, AsyncOpener, Caller
+from omnigraph.server.client.async_calls import AsyncMethod, AsyncOpener, CallRunner
 from omnigraph.server.client.changes import Document, RemoteChange, RemoteDiff, RemoteFeed
 from omnigraph.server.client.history import RemoteBranches, RemoteTags
 from omnigraph.server.client.query_stream import QueryStream
@@ -39,7 +39,7 @@ async def connect_async(
     Raises:
         BadArgumentError, ServerUnreachableError: As `connect`.
     """
-    caller = Caller(max_calls)
+    runner = CallRunner(max_calls)
 
     def open_graph() -> RemoteGraph:
         return connect(
@@ -53,17 +53,17 @@ async def connect_async(
         )
 
     try:
-        return AsyncRemoteGraph(await caller.run(open_graph), caller)
+        return AsyncRemoteGraph(await runner.run(open_graph), runner)
     except BaseException:
-        caller.close()
+        runner.close()
         raise
 
 
 class AsyncBranches:
     """The branches of a graph on a server."""
 
-    def __init__(self, target: RemoteBranches, caller: Caller) -> None:
-        self._target, self._caller = target, caller
+    def __init__(self, target: RemoteBranches, runner: CallRunner) -> None:
+        self._target, self._runner = target, runner
 
     list = AsyncMethod(RemoteBranches.list)
     create = AsyncMethod(RemoteBranches.create)
@@ -73,8 +73,8 @@ class AsyncBranches:
 class AsyncTags:
     """The tags of a graph on a server."""
 
-    def __init__(self, target: RemoteTags, caller: Caller) -> None:
-        self._target, self._caller = target, caller
+    def __init__(self, target: RemoteTags, runner: CallRunner) -> None:
+        self._target, self._runner = target, runner
 
     list = AsyncMethod(RemoteTags.list)
     create = AsyncMethod(RemoteTags.create)
@@ -84,8 +84,8 @@ class AsyncTags:
 class AsyncAlgorithms:
     """The algorithms of a graph on a server."""
 
-    def __init__(self, target: RemoteAlgorithms, caller: Caller) -> None:
-        self._target, self._caller = target, caller
+    def __init__(self, target: RemoteAlgorithms, runner: CallRunner) -> None:
+        self._target, self._runner = target, runner
 
     run = AsyncMethod(RemoteAlgorithms.run)
 
@@ -96,8 +96,8 @@ class AsyncQueryStream:
     Iterate over it once, in an `async with` block; leaving the block early cancels the query on the server.
     """
 
-    def __init__(self, stream: QueryStream, caller: Caller) -> None:
-        self._stream, self._caller = stream, caller
+    def __init__(self, stream: QueryStream, runner: CallRunner) -> None:
+        self._stream, self._runner = stream, runner
         self.schema: pa.Schema = stream.schema
         self.row_count = stream.row_count
         self.commit_id = stream.commit_id
@@ -111,11 +111,11 @@ class AsyncQueryStream:
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield the batches. All rows were read only if the iteration ends without error."""
-        return self._caller.iterate(iter(self._stream))
+        return self._runner.iterate(iter(self._stream))
 
     async def read_all(self) -> Result:
         """Read all rows that are left into memory."""
-        return await self._caller.run(self._stream.read_all)
+        return await self._runner.run(self._stream.read_all)
 
     def close(self) -> None:
         """Close the response. The server stops computing rows that were not read."""
@@ -125,12 +125,12 @@ class AsyncQueryStream:
 class AsyncBlob:
     """The value of a Blob property of one commit."""
 
-    def __init__(self, file: IO[bytes], caller: Caller) -> None:
-        self._file, self._caller = file, caller
+    def __init__(self, file: IO[bytes], runner: CallRunner) -> None:
+        self._file, self._runner = file, runner
 
     async def read(self, size: int = -1) -> bytes:
         """Read at most this number of bytes, or all that are left."""
-        return await self._caller.run(lambda: self._file.read(size))
+        return await self._runner.run(lambda: self._file.read(size))
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Move to a position and return it."""
@@ -140,27 +140,27 @@ class AsyncBlob:
 class AsyncDiff:
     """The difference between two states; each iteration fetches its rows anew."""
 
-    def __init__(self, diff: RemoteDiff, caller: Caller) -> None:
-        self._diff, self._caller = diff, caller
+    def __init__(self, diff: RemoteDiff, runner: CallRunner) -> None:
+        self._diff, self._runner = diff, runner
 
     def __aiter__(self) -> AsyncIterator[Document]:
         """Yield the records of changed rows."""
-        return self._caller.iterate(iter(self._diff), batch=_BATCH_ROWS)
+        return self._runner.iterate(iter(self._diff), batch=_BATCH_ROWS)
 
     async def counts(self) -> dict[str, RowChangeCounts]:
         """Return the number of changed rows by type."""
-        return await self._caller.run(self._diff.counts)
+        return await self._runner.run(self._diff.counts)
 
     async def to_json(self) -> Any:  # noqa: ANN401 - JSON
         """Return the JSON form, with all rows."""
-        return await self._caller.run(self._diff.to_json)
+        return await self._runner.run(self._diff.to_json)
 
 
 class AsyncChange:
     """The changes of one commit."""
 
-    def __init__(self, change: RemoteChange, caller: Caller) -> None:
-        self._change, self._caller = change, caller
+    def __init__(self, change: RemoteChange, runner: CallRunner) -> None:
+        self._change, self._runner = change, runner
 
     @property
     def cursor(self) -> str:
@@ -174,20 +174,20 @@ class AsyncChange:
 
     async def counts(self) -> dict[str, RowChangeCounts]:
         """Return the number of changed rows by type."""
-        return await self._caller.run(self._change.counts)
+        return await self._runner.run(self._change.counts)
 
     def records(self) -> AsyncIterator[Document]:
         """Yield the records of changed rows."""
-        return self._caller.iterate(self._change.records(), batch=_BATCH_ROWS)
+        return self._runner.iterate(self._change.records(), batch=_BATCH_ROWS)
 
 
-def _open_blob(file: IO[bytes] | None, caller: Caller) -> AsyncBlob | None:
-    return None if file is None else AsyncBlob(file, caller)
+def _open_blob(file: IO[bytes] | None, runner: CallRunner) -> AsyncBlob | None:
+    return None if file is None else AsyncBlob(file, runner)
 
 
-async def _iterate_feed(feed: RemoteFeed, caller: Caller) -> AsyncIterator[AsyncChange]:
-    async for change in caller.iterate(feed):
-        yield AsyncChange(change, caller)
+async def _iterate_feed(feed: RemoteFeed, runner: CallRunner) -> AsyncIterator[AsyncChange]:
+    async for change in runner.iterate(feed):
+        yield AsyncChange(change, runner)
 
 
 class AsyncRemoteGraph:
@@ -197,9 +197,9 @@ class AsyncRemoteGraph:
     have been committed. Create it with `omnigraph.connect_async`; `close` it, or use it in `async with`.
     """
 
-    def __init__(self, graph: RemoteGraph, caller: Caller) -> None:
+    def __init__(self, graph: RemoteGraph, runner: CallRunner) -> None:
         self._target = graph
-        self._caller = caller
+        self._runner = runner
 
     def __repr__(self) -> str:
         return f"AsyncRemoteGraph({self.uri!r})"
@@ -218,17 +218,17 @@ class AsyncRemoteGraph:
     @property
     def branches(self) -> "AsyncBranches":
         """The branches of the graph."""
-        return AsyncBranches(self._target.branches, self._caller)
+        return AsyncBranches(self._target.branches, self._runner)
 
     @property
     def tags(self) -> "AsyncTags":
         """The tags of the graph."""
-        return AsyncTags(self._target.tags, self._caller)
+        return AsyncTags(self._target.tags, self._runner)
 
     @property
     def algorithms(self) -> "AsyncAlgorithms":
         """The graph algorithms, which the server runs."""
-        return AsyncAlgorithms(self._target.algorithms, self._caller)
+        return AsyncAlgorithms(self._target.algorithms, self._runner)
 
     def abort(self) -> None:
         """End all requests in flight: their calls fail with `ServerUnreachableError`."""
@@ -237,7 +237,7 @@ class AsyncRemoteGraph:
     def close(self) -> None:
         """Close all idle connections to the server; calls that wait for their turn are cancelled."""
         self._target.close()
-        self._caller.close()
+        self._runner.close()
 
     accepted_schema = AsyncMethod(RemoteGraph.accepted_schema)
     apply_schema = AsyncMethod(RemoteGraph.apply_schema)
@@ -279,4 +279,4 @@ class AsyncRemoteGraph:
 
     async def schema(self) -> str:
         """Return the text of the schema of main."""
-        return await self._caller.run(lambda: self._target.schema)
+        return await self._runner.run(lambda: self._target.schema)

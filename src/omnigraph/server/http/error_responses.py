@@ -23,7 +23,6 @@ STATUS_BY_KIND: dict[Kind, int] = {
 # data or exceeds the budget.
 _STATUS_BY_CODE = {
     "unauthenticated": 401,
-    "graphs_fixed": 403,
     "method_not_allowed": 405,
     "body_too_slow": 408,
     "answer_too_large": 413,

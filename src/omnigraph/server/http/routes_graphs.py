@@ -8,8 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from omnigraph.config.server import is_graph_id
-from omnigraph.policy import Action, require
-from omnigraph.server.graph_root import GraphSetError
+from omnigraph.policy import Action, DeniedError, require
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import GraphId, check_text, read_body
 from omnigraph.server.http.request_bodies import GraphBody, GraphCreatedAnswer, GraphDeletedAnswer
@@ -54,12 +53,11 @@ def _require(request: Request, graph: str, action: Action) -> None:
     """Check the policy of a graph name, whether there is such a graph or not.
 
     Raises:
-        DeniedError: It does not allow the action.
-        GraphSetError: It would, and the server has no place for graphs of clients.
+        DeniedError: It does not allow the action, or the server has no place for graphs of clients.
     """
     service = get_service(request)
     policy = service.registry.find_policy(graph)
     if policy is not None:
         require(policy, get_exchange(request).actor, action, None, None)
     if service.config.graph_root is None:
-        raise GraphSetError.graphs_fixed()
+        raise DeniedError.graphs_fixed()
