@@ -38,7 +38,7 @@ class Action(Enum):
 
 # A policy allows these only if it names them: one about every action is older than they are.
 NAMED_ACTIONS = frozenset({Action.GRAPH_CREATE, Action.GRAPH_DELETE})
-# The actions that concern a graph, never a branch.
+# The actions that concern a graph, never a branch: a policy whose resource is a `Branch` does not allow them.
 GRAPH_ACTIONS = frozenset({Action.GRAPH_LIST, *NAMED_ACTIONS})
 
 
@@ -109,6 +109,7 @@ class Policy(Protocol):
         """
         ...
 
+    # A rename asks, because rules go by the names of the state that is read.
     def names_type(self, name: str) -> bool:
         """Return whether a rule about rows may name a type."""
         ...

@@ -74,6 +74,7 @@ class Telemetry:
 
     def span(self, name: str) -> AbstractContextManager[object]:
         """Record the block in the trace of the request that this thread works for, if traces are collected."""
+        # A context object for each commit, and nothing more, where no traces are collected.
         if self._spans is not None:
             return self._spans.span(name)
         return nullcontext() if self._parent is None else self._parent.span(name)

@@ -339,8 +339,8 @@ def test_a_type_is_not_renamed_out_of_the_rules_or_into_them(names: str, is_refu
     listed = ", ".join(f'"{name}"' for name in names.split(", ") if name)
     rules = f"""
     permit(principal, action, resource);
-    forbid(principal, action == Action::"see", resource) when {{ [{listed}].contains(resource.type) }}
-    unless {{ principal in Group::"admins" }};
+    forbid(principal in Group::"guests", action == Action::"see", resource)
+      when {{ [{listed}].contains(resource.type) }};
     """
     graph = build_graph(tmp_path / "g", VARIANTS[0])
     policy = load_policies(tmp_path / "p", rules).of_graph("g")
@@ -351,8 +351,7 @@ def test_a_type_is_not_renamed_out_of_the_rules_or_into_them(names: str, is_refu
     if is_refused:
         with pytest.raises(og.DeniedError, check=has_code("rules_name_type")):
             admin.apply_schema(renamed)
-        renamed_by = graph.schema
-        assert "node City" in renamed_by
+        assert "node City" in graph.schema
     else:
         admin.apply_schema(renamed)
         assert "Town" in graph.schema

@@ -18,7 +18,7 @@ U = TypeVar("U")
 
 
 class CallRunner:
-    """Threads for calls that wait for a server. An HTTP request waits in a thread at about 50 KB of memory."""
+    """Threads for calls that wait for a server."""
 
     def __init__(self, max_calls: int) -> None:
         self._threads = ThreadPoolExecutor(max_calls, thread_name_prefix="omnigraph call")
