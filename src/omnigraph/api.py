@@ -177,7 +177,7 @@ def restore_graph(
         runtime: The runtime for both places; by default that of this process's environment.
 
     Raises:
-        MissingError: There is no such backup, or none at all.
+        NotAGraphError: There is no such backup, or none at all.
         CorruptError: A file of it is missing or does not match its checksum.
         PlaceTakenError: The target is not empty, or another process is writing there.
         BadArgumentError: One location is inside the other.

@@ -501,16 +501,6 @@ class MissingError(OmnigraphError):
         return f"the branch `{branch}` has no {type} `{id}` in its history{way_out}"
 
     @variant
-    def backup_not_found(self, uri: str, id: str) -> str:
-        """Report that a repository has no backup with this id."""
-        return f"there is no backup `{id}` at {uri}; `omnigraph backup list {uri}` lists those that there are"
-
-    @variant
-    def no_backups(self, uri: str) -> str:
-        """Report that a location has no backups at all."""
-        return f"there are no backups at {uri}; `omnigraph backup create GRAPH {uri}` adds one"
-
-    @variant
     def row_not_found(self, type: str, id: str) -> str:
         """Report that no node or edge of the type has this id."""
         return f"there is no {type} `{id}`"
@@ -659,11 +649,6 @@ class CorruptError(OmnigraphError):
             f" the versions under `{path}` from a backup; or run `omnigraph repair`, which accepts the loss if"
             " forced"
         )
-
-    @variant
-    def backup_damaged(self, uri: str, key: str, reason: str) -> str:
-        """Report that a file of a repository of backups is not what was written."""
-        return f"{key} of the backups at {uri} is damaged: {reason}; restore another backup, or from another copy"
 
     @variant
     def graph_replaced(self, uri: str, seen: int, found: int) -> str:

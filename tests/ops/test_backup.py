@@ -180,7 +180,7 @@ def test_a_backup_that_is_none_is_named(tmp_path: Path) -> None:
     backed_up(graph, tmp_path / "backups")
 
     for source, backup in ((tmp_path / "nothing", None), (tmp_path / "backups", "01ARZ3NDEKTSV4RRFFQ69G5FAV")):
-        with pytest.raises(og.MissingError):
+        with pytest.raises(og.NotAGraphError):
             restored(source, tmp_path / "copy", backup=backup)
     with pytest.raises(BadArgumentError):
         backed_up(graph, tmp_path / "backups", keep=0)

@@ -12,12 +12,12 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from omnigraph.commit.checksummed_json import decode_with_checksum, encode_with_checksum
-from omnigraph.commit.manifest_log import Head
+from omnigraph.commit.manifest_log import Head, NotAGraphError
 from omnigraph.commit.place_errors import PlaceTakenError
-from omnigraph.errors import CorruptError, MissingError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.locations import Location
 from omnigraph.runtime import Runtime
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import BACKUPS, EDGES, NODES, RECOVERY, ManifestPath, TableFile
 from omnigraph.storage.object_store import ObjectMissingError
@@ -103,7 +103,7 @@ class Repository:
 
         Raises:
             PlaceTakenError: It has backups of another graph, or anything else.
-            CorruptError: Its record is damaged.
+            DamagedError: Its record is damaged.
         """
         try:
             data = self.store.objects.get(_REPOSITORY).data
@@ -128,14 +128,14 @@ class Repository:
         """Return the record of a backup.
 
         Raises:
-            MissingError: There is no such backup.
-            CorruptError: Its record is damaged.
+            NotAGraphError: There is no such backup.
+            DamagedError: Its record is damaged.
         """
         key = f"{BACKUPS}/{backup_id}/{_RECORD}"
         try:
             data = self.store.objects.get(key).data
         except ObjectMissingError:
-            raise MissingError.backup_not_found(self.uri, backup_id) from None
+            raise NotAGraphError.backup_not_found(self.uri, backup_id) from None
         return self._decode(key, data, BackupRecord)
 
     def find_newest(self) -> BackupRecord | None:
@@ -155,7 +155,7 @@ class Repository:
         """Remove files that no backup needs, and return their number.
 
         Raises:
-            CorruptError: The record of a backup is damaged, so that what it needs is unknown. Nothing is
+            DamagedError: The record of a backup is damaged, so that what it needs is unknown. Nothing is
                 removed.
         """
         ids = set(self.list_ids())
@@ -181,7 +181,7 @@ class Repository:
         try:
             return decode_with_checksum(data, type_)
         except ValueError as error:
-            raise CorruptError.backup_damaged(self.uri, key, str(error)) from error
+            raise DamagedError.backup_damaged(self.uri, key, str(error)) from error
 
 
 def map_versions(heads: Mapping[str, Head]) -> dict[str, int]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from omnigraph.commit.branches import BranchRegistry
 from omnigraph.commit.clone_lock import CloneLock, lock_clone_target
 from omnigraph.commit.consistent_cut import ConsistentCut, take_cut
-from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.sidecar import CloneOrigin
-from omnigraph.errors import CorruptError, MissingError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.backup_repository import Backup, BackupRecord, Repository
 from omnigraph.ops.clone import check_not_nested, check_target, find_first_commit
@@ -18,6 +17,7 @@ from omnigraph.ops.clone_placement import ManifestPlacement, check_no_graph
 from omnigraph.ops.clone_tables import CloneProgress, CopyPlan, check_tables, copy_files, expect_recorded
 from omnigraph.ops.create import check_conditions
 from omnigraph.runtime import Runtime
+from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksums import compute_checksum
 from omnigraph.storage.file_copy import Copier
 from omnigraph.storage.graph_storage import GraphStorage
@@ -56,7 +56,7 @@ def list_backups(source: str, runtime: Runtime) -> list[Backup]:
     """Return the backups of a repository, newest first.
 
     Raises:
-        CorruptError: The record of one is damaged.
+        DamagedError: The record of one is damaged.
     """
     repository = Repository(parse_uri(source), runtime)
     return [repository.read(backup_id).summarize() for backup_id in reversed(repository.list_ids())]
@@ -66,8 +66,8 @@ def restore(call: RestoreCall, runtime: Runtime) -> RestoreResult:
     """Restore a backup, atomically: the target becomes a graph at the end. Repeat it to resume one that died.
 
     Raises:
-        MissingError: There is no such backup.
-        CorruptError: A file of it is missing or does not match its checksum.
+        NotAGraphError: There is no such backup.
+        DamagedError: A file of it is missing or does not match its checksum.
         PlaceTakenError: The target is not empty, or another process is writing there.
         BadArgumentError: One location is inside the other.
     """
@@ -76,7 +76,7 @@ def restore(call: RestoreCall, runtime: Runtime) -> RestoreResult:
     check_not_nested(repository.store.location, target.location)
     record = repository.find_newest() if call.backup is None else repository.read(call.backup)
     if record is None:
-        raise MissingError.no_backups(repository.uri)
+        raise NotAGraphError.no_backups(repository.uri)
     with ExitStack() as stack:
         restored = _read_manifests(repository, record, stack, runtime)
         origin = CloneOrigin(uri=repository.uri, root=find_first_commit(restored.main, restored.head))
@@ -106,9 +106,9 @@ def _read_manifests(repository: Repository, record: BackupRecord, stack: ExitSta
         try:
             copier.copy(key, size, lambda _: None)
         except ObjectMissingError:
-            raise CorruptError.backup_damaged(repository.uri, place, "it is missing") from None
+            raise DamagedError.backup_damaged(repository.uri, place, "it is missing") from None
         if compute_checksum(spool.objects.get(key).data) != checksum:
-            raise CorruptError.backup_damaged(repository.uri, place, MISMATCH)
+            raise DamagedError.backup_damaged(repository.uri, place, MISMATCH)
     main = ManifestLog(spool)
     return _Manifests(spool=spool, main=main, head=main.head(), cut=take_cut(BranchRegistry(main)))
 
@@ -148,7 +148,7 @@ class _RestoreRun:
         """Copy files from the repository, and return the number of files and bytes.
 
         Raises:
-            CorruptError: One is missing or damaged.
+            DamagedError: One is missing or damaged.
         """
         expect_recorded(store, self._manifests.cut)
         damaged: dict[str, str] = {}
@@ -162,9 +162,9 @@ class _RestoreRun:
                 damaged=damaged,
             )
         except ObjectMissingError as error:
-            raise CorruptError.backup_damaged(self._repository.uri, error.key, "it is missing") from error
+            raise DamagedError.backup_damaged(self._repository.uri, error.key, "it is missing") from error
         for key, reason in damaged.items():
-            raise CorruptError.backup_damaged(self._repository.uri, key, reason)
+            raise DamagedError.backup_damaged(self._repository.uri, key, reason)
         return copied
 
 

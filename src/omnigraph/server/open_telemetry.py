@@ -5,11 +5,14 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from opentelemetry import context
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -90,6 +93,12 @@ class OpenTelemetry:
                 span.set_status(StatusCode.ERROR)
                 span.set_attribute("error.type", find_error_code(error))
                 raise
+
+
+def start_telemetry() -> OpenTelemetry:
+    """Return traces and metrics that are sent to the collector which the environment names."""
+    # The queue of spans is bounded; what it can't hold is dropped.
+    return OpenTelemetry(BatchSpanProcessor(OTLPSpanExporter()), PeriodicExportingMetricReader(OTLPMetricExporter()))
 
 
 def _describe_request(span: Span, exchange: TracedExchange) -> None:

@@ -6,6 +6,7 @@ The exporter reads its endpoint, headers and names from the variables of OpenTel
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Protocol, TypeVar
 
 from omnigraph.errors import LibraryMissingError, OmnigraphError
@@ -67,16 +68,12 @@ def load_traces() -> Traces:
         LibraryMissingError: OpenTelemetry is not installed.
     """
     try:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415 - an extra
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - likewise
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415 - likewise
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - likewise
+        # By name: neither this extra nor its packages are imported unless the settings ask for them.
+        module = import_module("omnigraph.server.open_telemetry")
     except ImportError as error:
         raise LibraryMissingError("omnigraph[otel]") from error
-    from omnigraph.server.open_telemetry import OpenTelemetry  # noqa: PLC0415 - likewise
-
-    # The queue of spans is bounded; what it can't hold is dropped.
-    return OpenTelemetry(BatchSpanProcessor(OTLPSpanExporter()), PeriodicExportingMetricReader(OTLPMetricExporter()))
+    traces: Traces = module.start_telemetry()
+    return traces
 
 
 def run_briefly(work: Callable[[], object]) -> None:
