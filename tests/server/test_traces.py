@@ -128,6 +128,9 @@ def test_metrics_are_those_of_the_text(traced: Traced) -> None:
     assert (commits["value"], commits["attributes"]) == (1, {"graph": "people", "operation": "mutate"})
     assert points["omnigraph_graph_open"][0]["value"] == 1
     assert points["omnigraph_request_seconds"][0]["value"] > 0
+    # A bool can't be sent, and would lose all others with it.
+    values = [point["value"] for series in points.values() for point in series]
+    assert not [value for value in values if isinstance(value, bool)]
 
 
 def test_it_is_off_unless_the_settings_say_so(tmp_path: Path) -> None:

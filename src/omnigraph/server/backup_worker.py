@@ -19,6 +19,8 @@ from omnigraph.telemetry import log
 _SECONDS_TO_STOP = 5.0
 # A backup that failed is tried again after this time, or after the interval if that is shorter.
 _RETRY_SECONDS = 300.0
+# Graphs are looked through this often, as clients may create some.
+_ROUND_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class BackupWorker:
         self._graphs = graphs
         self._schedule = schedule
         self._reports: dict[str, BackupReport] = {}
+        # When the next attempt at each graph is due, by the clock that is never set.
+        self._due_at: dict[str, float] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="back up", daemon=True)
 
@@ -55,20 +59,24 @@ class BackupWorker:
         """Return what is known of the backups of each graph."""
         return dict(self._reports)
 
-    def back_up_due(self) -> float:
-        """Add a backup of every graph that is due, and return the seconds until the next one is."""
-        delay = self._schedule.seconds
-        for hosted in list(self._graphs.values()):
-            if self._stopped.is_set():
-                break
+    def back_up_due(self) -> None:
+        """Add a backup of every graph that is due."""
+        graphs = list(self._graphs.values())
+        served = {hosted.id for hosted in graphs}
+        self._reports = {name: report for name, report in self._reports.items() if name in served}
+        self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in served}
+        for hosted in graphs:
+            now = hosted.runtime.clock.monotonic()
+            if self._stopped.is_set() or self._due_at.get(hosted.id, now) > now:
+                continue
             try:
-                delay = min(delay, self._back_up(hosted))
+                wait = self._back_up(hosted)
             except OmnigraphError as error:
                 report = self._reports.get(hosted.id, BackupReport())
                 self._reports[hosted.id] = replace(report, failures=report.failures + 1)
-                delay = min(delay, _RETRY_SECONDS)
+                wait = min(_RETRY_SECONDS, self._schedule.seconds)
                 log.error("graph %s can't be backed up: %s", hosted.id, error)
-        return delay
+            self._due_at[hosted.id] = now + wait
 
     def _back_up(self, hosted: ServedGraph) -> float:
         """Add a backup of a graph if it is due, and return the seconds until its next backup."""
@@ -94,4 +102,5 @@ class BackupWorker:
     def _run(self) -> None:
         delay = 0.0
         while not self._stopped.wait(delay):
-            delay = self.back_up_due()
+            self.back_up_due()
+            delay = min(_ROUND_SECONDS, self._schedule.seconds)

@@ -79,8 +79,7 @@ class OpenTelemetry:
 
     def close(self) -> None:
         """See Traces."""
-        run_briefly(self._spans.shutdown)
-        run_briefly(self._meters.shutdown)
+        run_briefly(self._spans.shutdown, self._meters.shutdown)
 
     @contextmanager
     def _record(self, name: str, parent: context.Context | None, kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
@@ -124,6 +123,7 @@ def _set_names(span: Span, exchange: TracedExchange) -> None:
 
 def _build_callback(metrics: Metrics, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
     def observe(_: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(value, dict(labels)) for labels, value in metrics.sample(name)]
+        # A bool can't be encoded, and the whole batch would be lost.
+        return [Observation(float(value), dict(labels)) for labels, value in metrics.sample(name)]
 
     return observe

@@ -4,6 +4,7 @@ The exporter reads its endpoint, headers and names from the variables of OpenTel
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -76,11 +77,14 @@ def load_traces() -> Traces:
     return traces
 
 
-def run_briefly(work: Callable[[], object]) -> None:
-    """Run work in a thread, and abandon it if it takes too long."""
-    thread = threading.Thread(target=work, name="flush telemetry", daemon=True)
-    thread.start()
-    thread.join(_SECONDS_TO_STOP)
+def run_briefly(*works: Callable[[], object]) -> None:
+    """Run each work in a thread, and abandon those that take too long."""
+    threads = [threading.Thread(target=work, name="flush telemetry", daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _SECONDS_TO_STOP
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def find_error_code(error: BaseException) -> str:
