@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
@@ -17,7 +18,7 @@ from starlette.types import Receive
 
 from omnigraph.config.server import ServerConfig, ServerLimits
 from omnigraph.engine.parallel import count_threads
-from omnigraph.engine.query_budget import Budget, QueryTimeoutError
+from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor, DeniedError
@@ -26,13 +27,14 @@ from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
 from omnigraph.server.branch_watchers import BranchWatchers
+from omnigraph.server.fleet import LONG_SECONDS, Fleet
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
 from omnigraph.server.metrics import Metrics, Samples
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
-from omnigraph.telemetry import RECOVERIES
+from omnigraph.telemetry import RECOVERIES, log
 
 # The actor of all requests to a server without authentication.
 ANONYMOUS_ACTOR = Actor(name="anonymous")
@@ -65,6 +67,10 @@ class Exchange:
     graph: str | None = None
     branch: str | None = None
     commit: str | None = None
+    is_relayed: bool = False
+    """Whether another worker was asked, which checks, counts and logs the request."""
+    next_commit: str | None = None
+    """The id that the commit of a mutation gets, if that worker chose it."""
     rules: str | None = None
     """What identifies the rules about rows under which a stream was begun."""
     status: int = 0
@@ -90,6 +96,10 @@ class Exchange:
         return fields if self.rejected is None else {**fields, "rejected": self.rejected}
 
 
+class HandedOverError(Exception):
+    """A request takes long: a worker for long requests answers it."""
+
+
 @dataclass
 class Service:
     """The graphs, tokens, limits, metrics and background threads of a server."""
@@ -100,6 +110,8 @@ class Service:
     tokens: Tokens | None
     """The valid tokens; None if the server needs no authentication."""
     admission: Admission
+    fleet: Fleet | None = None
+    """The workers of the server; None if this process is the only one."""
     metrics: Metrics = field(default_factory=Metrics)
     is_draining: bool = False
     maintenance_worker: MaintenanceWorker | None = None
@@ -114,8 +126,12 @@ class Service:
     """The budgets of operations in progress, which a shutdown cancels."""
 
     @classmethod
-    def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
+    def start(
+        cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False, fleet: Fleet | None = None
+    ) -> "Service":
         """Open all graphs, load tokens, policies and stored queries, and start the background threads.
+
+        Of several workers, only one maintains, recovers and verifies the graphs.
 
         Raises:
             OmnigraphError: One of them can't be used.
@@ -127,25 +143,31 @@ class Service:
             tokens = Tokens(config.tokens_file, config.given_tokens, runtime.clock, jwts)
         registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
         registry.open_all()
+        admission = Admission(config.limits, fleet)
         service = cls(
-            config=config, runtime=runtime, registry=registry, tokens=tokens, admission=Admission(config.limits)
+            config=config, runtime=runtime, registry=registry, tokens=tokens, admission=admission, fleet=fleet
         )
-        if config.maintenance is not None:
-            service.maintenance_worker = MaintenanceWorker(registry.graphs.values(), config.maintenance)
-            service.maintenance_worker.start()
-        service.healer = Healer(registry.graphs.values(), config.recovery_seconds)
-        service.healer.start()
-        if config.scrub_days:  # 0 disables scrubbing
-            admission = service.admission
-            service.scrubber = Scrubber(registry.graphs.values(), config.scrub_days, lambda: admission.working > 0)
-            service.scrubber.start()
         _declare_metrics(service)
+        if fleet is None or fleet.is_home:
+            _start_background(service)
         return service
 
     @property
     def limits(self) -> ServerLimits:
         """The limits of a request."""
         return self.config.limits
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether a further request would be refused, or wait for long; of several workers, by each of them."""
+        return self.admission.is_saturated and (self.fleet is None or self.fleet.is_saturated)
+
+    def reload(self) -> None:
+        """Read tokens, policies and stored queries again where their files changed."""
+        if self.tokens is not None:
+            self.tokens.reload()
+        self.registry.reload()
+        log.info("reloaded")
 
     def find_graph(
         self, request: Request, graph: str, action: Action, branch: str | None, *, read: str | None = None
@@ -183,7 +205,7 @@ class Service:
         hosted = self.find_graph(request, graph, action, branch, read=read)
         actor = get_exchange(request).actor
         if budget is None:
-            return hosted.bind_actor(actor)
+            return hosted.bind_actor(actor, next_commit=get_exchange(request).next_commit)
         return hosted.bind_actor(actor, check_cancelled=partial(_check_time, budget))
 
     def check_access(self, request: Request) -> None:
@@ -217,26 +239,64 @@ class Service:
 
     async def mutate(self, request: Request, work: Callable[[], T]) -> T:
         """Run a mutation like `write`; while it waits for its commit, it leaves its place to others."""
+        if get_exchange(request).is_relayed:
+            return await self.admission.run_mutation(work)
         with self.admission.admit_write(get_exchange(request).actor.name):
             return await self.admission.run_mutation(work)
 
-    async def read(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool = False) -> T:
+    async def read(
+        self,
+        request: Request,
+        budget: Budget,
+        work: Callable[[], T],
+        *,
+        is_long: bool = False,
+        key: Hashable | None = None,
+    ) -> T:
         """Run `work` in a thread, and cancel its budget if the client disconnects.
 
-        Long work queues with the writes, so that it leaves threads to short reads.
+        Long work queues with the writes, so that it leaves threads to short reads. If there are workers for long
+        requests, they do it; and also work that is not done after a while, which is known by its `key` from then on.
+
+        Raises:
+            HandedOverError: One of them is to answer this request.
         """
+        exchange = get_exchange(request)
+        fleet = None if exchange.is_relayed or exchange.action is Action.CHANGE else self.fleet
+        if fleet is not None and fleet.find_long_worker() is None:
+            fleet = None
+        # A digest, as texts are long and clients choose them.
+        kind = b"" if fleet is None or key is None else _digest(f"{request.scope['path']} {key}")
+        if fleet is not None and (is_long or fleet.is_known_long(kind)):
+            raise HandedOverError
         watcher: asyncio.Task[None] | None = None
+        is_late = False
 
         def watch() -> None:
             nonlocal watcher
             watcher = asyncio.ensure_future(_cancel_on_disconnect(request.receive, budget))
 
+        def hand_over() -> None:
+            nonlocal is_late
+            is_late = True
+            budget.cancel()
+
         # Most reads end before it pays to watch their client: a task for each took 0.05 ms.
-        timer = asyncio.get_running_loop().call_later(_WATCH_SECONDS, watch)
+        loop = asyncio.get_running_loop()
+        timers = [loop.call_later(_WATCH_SECONDS, watch)]
+        if fleet is not None:
+            timers.append(loop.call_later(LONG_SECONDS, hand_over))
         try:
             return await (self.write(request, work) if is_long else self.run(request, work))
+        except QueryCancelledError:
+            if fleet is None or not is_late:
+                raise
+            if kind:
+                fleet.note_long(kind)
+            raise HandedOverError from None
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
             if watcher is not None:
                 watcher.cancel()
                 with suppress(asyncio.CancelledError):
@@ -305,9 +365,51 @@ class Service:
         self.admission.close()
 
 
+def _start_background(service: Service) -> None:
+    """Start the threads that maintain, recover and verify the graphs."""
+    config, graphs = service.config, service.registry.graphs
+    if config.maintenance is not None:
+        service.maintenance_worker = MaintenanceWorker(graphs.values(), config.maintenance)
+        service.maintenance_worker.start()
+    service.healer = Healer(graphs.values(), config.recovery_seconds)
+    service.healer.start()
+    if config.scrub_days:  # 0 disables scrubbing
+        service.scrubber = Scrubber(graphs.values(), config.scrub_days, lambda: service.admission.working > 0)
+        service.scrubber.start()
+
+
+def summarize_damage(service: Service) -> tuple[bool, int, int]:
+    """Return whether files are verified, and the numbers of damaged graphs and files; of the whole server."""
+    if service.fleet is not None and not service.fleet.is_home:
+        home = service.fleet.home
+        return bool(home.is_verified), home.damaged_graphs, home.damaged_files
+    counts = [len(report.damaged) for report in service.collect_scrub_reports().values()]
+    return service.scrubber is not None, sum(map(bool, counts)), sum(counts)
+
+
+def hand_over_long(service: Service, request: Request) -> None:
+    """Leave a request that takes long to a worker for such requests, if there is one.
+
+    Raises:
+        HandedOverError: There is one.
+    """
+    is_relayed = get_exchange(request).is_relayed
+    if service.fleet is not None and not is_relayed and service.fleet.find_long_worker() is not None:
+        raise HandedOverError
+
+
+def has_requests(service: Service) -> bool:
+    """Return whether requests are in progress; of several workers, in any of them."""
+    return (service.admission.in_flight if service.fleet is None else service.fleet.in_flight) > 0
+
+
 def _truncate(text: str | None) -> str | None:
     """Return a name in the length that is logged."""
     return text if text is None or len(text) <= _MAX_LOGGED_NAME else f"{text[:_MAX_LOGGED_NAME]}…"
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def get_exchange(request: Request) -> Exchange:
