@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from omnigraph.config.server import ServerConfig, ServerLimits
-from omnigraph.engine.parallel import count_threads
+from omnigraph.engine.parallel import count_cores
 from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.ops.scrub import ScrubReport
@@ -122,6 +122,8 @@ class Service:
     """Verifies files in the background, unless disabled in the settings."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
+    _threads: int = field(default_factory=count_cores, init=False, repr=False)
+    """The threads of one query by default; the system is asked once, not with each request."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
     """The budgets of operations in progress, which a shutdown cancels."""
 
@@ -325,7 +327,7 @@ class Service:
             self.runtime.clock,
             seconds=min((limit for limit in (seconds, max_seconds) if limit is not None), default=None),
             memory_bytes=max_bytes if memory_bytes is None else min(memory_bytes, max_bytes),
-            threads=count_threads(self.runtime.options.threads),
+            threads=self.runtime.options.threads or self._threads,
         )
         self._budgets.add(budget)
         return budget
