@@ -48,6 +48,8 @@ class _Worker:
     started_at: float = 0.0
     due_at: float = 0.0
     wait: float = _FIRST_WAIT
+    is_needless: bool = False
+    """Whether the process was ended while it started, as the server ended."""
 
 
 @dataclass
@@ -82,8 +84,8 @@ class Supervisor:
             with self._catch_signals() as wakeup:
                 for worker in self._workers:
                     self._start(worker)
-                self._await_start(wakeup)
-                log.info("serving", extra={FIELDS: started})
+                if self._await_start(wakeup):
+                    log.info("serving", extra={FIELDS: started})
                 while any(worker.process for worker in self._workers) or self._shared.stage is ServerStage.SERVE:
                     self._turn(wakeup)
         finally:
@@ -91,8 +93,8 @@ class Supervisor:
             shutil.rmtree(self._home, ignore_errors=True)
         return not self._is_abandoned
 
-    def _await_start(self, wakeup: selectors.BaseSelector) -> None:
-        """Wait until all workers are ready, or a signal came.
+    def _await_start(self, wakeup: selectors.BaseSelector) -> bool:
+        """Wait until all workers are ready, or a signal ends the server before; return whether they are.
 
         Raises:
             OmnigraphError: One of them can't start.
@@ -100,11 +102,12 @@ class Supervisor:
         while not all(worker.slot.is_ready for worker in self._workers):
             _wait(wakeup)
             if self._handle_signals():
-                return
+                return False
             for worker in self._workers:
                 if worker.process is not None and (code := worker.process.poll()) is not None:
                     raise self._read_error(worker) or ServerUnavailableError.worker_failed(code)
         self._name()
+        return True
 
     def _turn(self, wakeup: selectors.BaseSelector) -> None:
         """Wait a moment, and see to signals and to the workers."""
@@ -165,7 +168,7 @@ class Supervisor:
         worker.process = None
         slot.reap()
         if self._shared.stage is not ServerStage.SERVE:
-            self._is_abandoned |= code != 0
+            self._is_abandoned |= code != 0 and not worker.is_needless
             return
         is_steady = now - worker.started_at > _STEADY_SECONDS
         worker.wait = _FIRST_WAIT if is_steady else min(2 * worker.wait, _LONGEST_WAIT)
@@ -209,6 +212,7 @@ class Supervisor:
                 case ServerStage.SERVE:
                     self._shared.stage = ServerStage.DRAIN
                     self._end_within(self.config.drain_seconds + _END_SECONDS)
+                    self._end_starting()
                     log.info("stopping", extra={FIELDS: {"signal": name}})
                 case ServerStage.DRAIN:
                     self._shared.stage = ServerStage.STOP
@@ -216,6 +220,13 @@ class Supervisor:
                 case ServerStage.STOP:
                     self._kill_all()
         return self._shared.stage is not ServerStage.SERVE
+
+    def _end_starting(self) -> None:
+        """End the processes that have no requests yet: starting one may take longer than completing the others'."""
+        for worker in self._workers:
+            if worker.process is not None and not worker.slot.is_ready:
+                worker.is_needless = True
+                worker.process.kill()
 
     def _end_within(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
