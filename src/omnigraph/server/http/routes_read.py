@@ -1,6 +1,6 @@
 """Routes that read any state: queries, plans, blobs and exports."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from io import SEEK_END
 from typing import IO, Annotated
@@ -52,7 +52,7 @@ from omnigraph.server.http.responses import (
     start_stream,
     stream_result,
 )
-from omnigraph.server.service import Service, get_exchange, get_service
+from omnigraph.server.service import Service, get_exchange, get_service, hand_over_long
 
 router = APIRouter()
 SOURCE_NAME = "query.gq"
@@ -87,7 +87,7 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             budget=budget,
         )
 
-    return await _answer_rows(service, request, body, run_query)
+    return await _answer_rows(service, request, body, run_query, (source.text, body.name))
 
 
 @router.post("/graphs/{graph}/sql", **describe_route(ResultAnswer, body=SqlBody, streams=[NDJSON, ARROW]))
@@ -107,11 +107,15 @@ async def sql(request: Request, graph: GraphId) -> Response:
             budget=budget,
         )
 
-    return await _answer_rows(service, request, body, run_statement)
+    return await _answer_rows(service, request, body, run_statement, body.sql)
 
 
 async def _answer_rows(
-    service: Service, request: Request, body: ReadBody | SqlBody, run: Callable[[Budget], Result]
+    service: Service,
+    request: Request,
+    body: ReadBody | SqlBody,
+    run: Callable[[Budget], Result],
+    key: Hashable,
 ) -> Response:
     budget = service.build_read_budget(body.seconds, body.memory_bytes)
     stream = negotiate_stream(request)
@@ -124,7 +128,7 @@ async def _answer_rows(
         # Encoded in the same thread: it fetches the rows, which takes time of the budget.
         return result, b"" if stream is not None else encode_result(result, service.limits)
 
-    result, text = await service.read(request, budget, run_and_encode)
+    result, text = await service.read(request, budget, run_and_encode, key=key)
     if stream is not None:
         return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
     get_exchange(request).commit = result.commit_id
@@ -188,6 +192,7 @@ async def explain(request: Request, graph: GraphId) -> Response:
             analyze=body.analyze,
             budget=budget,
         ),
+        key=(body.query, body.name, body.analyze),
     )
     return await respond_large_json(lambda: {**explained.to_json(), "text": explained.text}, service.limits)
 
@@ -270,6 +275,7 @@ async def export(request: Request, graph: GraphId) -> Response:
     body = await read_body(request, ExportBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.EXPORT, body.branch)
+    hand_over_long(service, request)
     exported = await service.run(
         request,
         partial(
