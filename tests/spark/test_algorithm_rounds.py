@@ -208,9 +208,9 @@ def test_a_lease_of_a_dead_process_is_taken_over_and_it_notices_if_it_lives(tmp_
     first._thread.join(timeout=60)  # type: ignore[union-attr]
     with pytest.raises(FencedError):
         first.check()
-    first.release()
+    assert not first.release()
     second.check()
-    second.release()
+    assert second.release()
 
 
 def test_blocks_and_records_are_there_until_they_are_cleared(tmp_path: Path) -> None:

@@ -112,6 +112,25 @@ def test_nothing_is_left_of_a_run(graph: og.Graph) -> None:
     assert not graph._session.store.objects.list_under(RECOVERY)
 
 
+def test_values_are_a_frame(graph: og.Graph) -> None:
+    frame = graph.spark.algorithm("shortest_paths", "Knows", start="p00")
+
+    expected = graph.algorithms.shortest_paths("Knows", "p00", engine="local").to_arrow()
+    assert frame.columns == ["id", "distance"]
+    assert [tuple(row) for row in frame.collect()] == list(zip(*expected.to_pydict().values(), strict=True))
+    # Its rows are read from blocks that stay; the same call finds them and computes nothing.
+    assert graph._session.store.objects.list_under(RECOVERY)
+    for wrong in ("Nobody", "Person"):
+        with pytest.raises(og.TypeMissingError):
+            graph.spark.algorithm("pagerank", wrong)
+    with pytest.raises(QueryError, match="runs in this process only"):
+        graph.spark.algorithm("leiden", "Knows")
+    with pytest.raises(og.ReadOnlyError):
+        og.open_graph(graph.uri, read_only=True).spark.algorithm("connected_components", "Knows")
+    for info in graph._session.store.objects.list_under(RECOVERY):
+        graph._session.store.objects.delete(info.key)
+
+
 def test_a_property_that_cannot_store_the_values_is_told(graph: og.Graph) -> None:
     with pytest.raises(QueryError, match="I32 can't store every value"):
         graph.algorithms.shortest_paths("Knows", "p00", weight="cost", into="Person.rounded", engine="spark")

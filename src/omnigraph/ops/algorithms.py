@@ -152,8 +152,7 @@ def run_algorithm(
     if call.into is not None:
         session.check_writable()
     snapshot = session.resolve_snapshot(commit_id=call.snapshot, at=call.at)
-    view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
-    subject = _resolve_input(view, call, algorithm)
+    subject = _resolve_input(session, snapshot, call, algorithm)
     # On the in-memory adjacency an algorithm is many times cheaper than on Spark, so Spark is used only for graphs that
     # do not fit into the memory limit.
     reason = _explain_local(subject, algorithm)
@@ -309,7 +308,21 @@ def _compute_distances(
 # --- checking the call -----------------------------------------------------------------------------------------
 
 
-def _resolve_input(view: View, call: AlgorithmCall, algorithm: Algorithm) -> AlgorithmInput:
+def resolve_distributed(session: Session, snapshot: Snapshot, edge: str, algorithm: Algorithm) -> AlgorithmInput:
+    """Return the input of an algorithm over one edge type, for an engine that runs on a cluster.
+
+    Raises:
+        TypeMissingError, QueryError: The call is invalid, or the algorithm runs in this process only.
+    """
+    subject = _resolve_input(session, snapshot, AlgorithmCall(edges=(edge,)), algorithm)
+    reason = _explain_local(subject, algorithm)
+    if reason is not None:
+        raise QueryError.algorithm_argument("engine", "spark", reason)
+    return subject
+
+
+def _resolve_input(session: Session, snapshot: Snapshot, call: AlgorithmCall, algorithm: Algorithm) -> AlgorithmInput:
+    view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
     edges = find_edge_types(view.catalog, call.edges, getattr(algorithm, "weight", None))
     nodes = list_node_types(view.catalog, edges)
     target = None if call.into is None else _resolve_target(nodes, call.into, algorithm)

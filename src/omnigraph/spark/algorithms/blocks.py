@@ -130,13 +130,17 @@ class RunLease:
         if self._is_lost:
             raise FencedError(self._run_id)
 
-    def release(self) -> None:
-        """End the lease; the blocks of the run stay."""
+    def release(self) -> bool:
+        """End the lease, and return whether it was still this one; the blocks of the run stay."""
         self._stop.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
-        if not self._is_lost:
-            self._store.objects.delete(self._key)
+        try:
+            # Never that of a process which has taken it over.
+            self._store.objects.delete_if_match(self._key, self._etag)
+        except (ObjectChangedError, ObjectMissingError):
+            return False
+        return True
 
     def _take_over(self) -> bool:
         """Wait until the holder has renewed its lease, or not for so long that it is dead."""
@@ -190,5 +194,7 @@ class RunLease:
             stored = self._store.objects.get(self._key)
         except ObjectMissingError:
             return False
+        if not stored.data.startswith(self._holder):
+            return False
         self._etag = stored.etag
-        return stored.data.startswith(self._holder)
+        return True

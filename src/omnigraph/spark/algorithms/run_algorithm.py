@@ -5,15 +5,17 @@ and the state after each round are blocks in the graph's storage, which executor
 call that finds the blocks of one that died goes on with them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructField, StructType
 
+from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.algorithms.network import Direction
 from omnigraph.errors import QueryError
 from omnigraph.ops.algorithm_call import (
@@ -53,15 +55,22 @@ from omnigraph.spark.session.error_translation import carry_errors, surface_erro
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import map_tasks
 from omnigraph.spark.session.job_monitor import run_job
-from omnigraph.spark.spark_graph import SparkGraph
 
 _NETWORK = "network"
 _BATCH_ROWS = 65_536
 
 
-def create_algorithms(session: Session) -> "SparkAlgorithms":
-    """Return the algorithms over the tables of a graph."""
-    return SparkAlgorithms(session)
+class TypeTables(Protocol):
+    """The types of one snapshot as DataFrames."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session."""
+        ...
+
+    def table(self, type_name: str, *, columns: Sequence[str] | None = None) -> DataFrame:
+        """Return columns of the rows of a type."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class SparkAlgorithms:
     """The graph algorithms, over the tables of a graph."""
 
     session: Session
+    open_tables: Callable[[Snapshot], TypeTables]
 
     def run(
         self, subject: AlgorithmInput, algorithm: Algorithm, load_values: LoadValues | None = None
@@ -79,10 +89,10 @@ class SparkAlgorithms:
         """
         description = f"omnigraph algorithm {algorithm.name}"
         with surface_errors():
-            graph = SparkGraph(self.session, subject.snapshot)
-            spark = graph.spark
+            tables = self.open_tables(subject.snapshot)
+            spark = tables.spark
         with _own_run(self.session, subject, algorithm) as (store, lease):
-            job = _AlgorithmJob(spark, graph, store, lease, subject, algorithm)
+            job = _AlgorithmJob(spark, tables, store, lease, subject, algorithm)
             computed = run_job(spark, job.compute, description=description)
             written = None
             if load_values is not None:
@@ -95,9 +105,23 @@ class SparkAlgorithms:
         return NodeValues(ids, values, computed.rounds, computed.is_converged), written
 
 
+def compute_frame(session: Session, tables: TypeTables, subject: AlgorithmInput, algorithm: Algorithm) -> DataFrame:
+    """Return the value of every node as a DataFrame, whose rows are read from the blocks of the run."""
+    with surface_errors():
+        spark = tables.spark
+    with _own_run(session, subject, algorithm, keeps_blocks=True) as (store, lease):
+        job = _AlgorithmJob(spark, tables, store, lease, subject, algorithm)
+        computed = run_job(spark, job.compute, description=f"omnigraph algorithm {algorithm.name}")
+    return computed.frame.withColumnRenamed("value", algorithm.column)
+
+
 @contextmanager
-def _own_run(session: Session, subject: AlgorithmInput, algorithm: Algorithm) -> Iterator[tuple[BlockStore, RunLease]]:
+def _own_run(
+    session: Session, subject: AlgorithmInput, algorithm: Algorithm, *, keeps_blocks: bool = False
+) -> Iterator[tuple[BlockStore, RunLease]]:
     """Yield the blocks of a run and their lease. They are deleted afterwards, unless it fails and may go on later."""
+    # Blocks are written to the graph's storage.
+    session.check_writable()
     location = GraphLocation.from_session(session)
     run_id = build_run_id(subject.snapshot.commit.id, subject.edge.table_key, repr(algorithm))
     lease = RunLease(session.store, run_id)
@@ -111,15 +135,15 @@ def _own_run(session: Session, subject: AlgorithmInput, algorithm: Algorithm) ->
         yield store, lease
     # A wrong argument stays wrong: nothing to go on with.
     except QueryError:
-        lease.release()
-        store.clear()
+        if lease.release():
+            store.clear()
         raise
     # Also an interrupt: the same call goes on from the last round.
     except BaseException:
         lease.release()
         raise
-    lease.release()
-    store.clear()
+    if lease.release() and not keeps_blocks:
+        store.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +158,7 @@ class _Computed:
 @dataclass(frozen=True, slots=True)
 class _AlgorithmJob:
     spark: SparkSession
-    graph: SparkGraph
+    tables: TypeTables
     store: BlockStore
     lease: RunLease
     subject: AlgorithmInput
@@ -184,7 +208,7 @@ class _AlgorithmJob:
         named = map_tasks(values, check, schema)
         if not node.key:
             return named
-        return self.graph.table(node.name, columns=[ID, *node.key]).join(named, ID).drop(ID)
+        return self.tables.table(node.name, columns=[ID, *node.key]).join(named, ID).drop(ID)
 
     def _store_network(self) -> StoredNetwork:
         """Return the network, which an earlier run may have stored."""
@@ -194,10 +218,10 @@ class _AlgorithmJob:
             return network
         node, edge, snapshot = self.subject.node, self.subject.edge, self.subject.snapshot
         weight = getattr(self.algorithm, "weight", None)
-        ends = self.graph.table(edge.name, columns=[SRC, DST, *([weight] if weight else [])])
+        ends = self.tables.table(edge.name, columns=[SRC, DST, *([weight] if weight else [])])
         if weight is not None:
             _check_weights(ends, edge.name, weight)
-        given = NetworkInput(self.graph.table(node.name, columns=[ID]), ends, self._find_direction(), weight)
+        given = NetworkInput(self.tables.table(node.name, columns=[ID]), ends, self._find_direction(), weight)
         rows = (snapshot.pin(node.table_key).rows, snapshot.pin(edge.table_key).rows)
         parts = count_parts(*rows, cores=self.spark.sparkContext.defaultParallelism)
         network = store_network(self.store, given, parts)
