@@ -239,6 +239,7 @@ class Service:
 
         Long work queues with the writes, so that it leaves threads to short reads.
         """
+        # The last part of the path names what runs, as in `/graphs/{graph}/query`.
         exchange = get_exchange(request)
         route = getattr(request.scope.get("route"), "path", "").rpartition("/")[2]
         with self.running.track(exchange.graph or "", exchange.actor.name, query_id, route, budget):
