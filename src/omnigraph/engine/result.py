@@ -2,14 +2,17 @@
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from omnigraph.engine.column_types import ColumnType, describe_columns
 from omnigraph.engine.output.result_pipeline import ResultFrame
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result_files import ResultFormat, build_json_objects, open_output, resolve_format, write_batches
@@ -95,10 +98,19 @@ class Result:
         self.query_name = frame.query.name
         self.notes = frame.notes
         """What to know about the rows: a traversal that its upper bound cut off. Usually empty."""
+        self.total_rows: int | None = None
+        """The number of all rows, if these are a window of them."""
 
     @classmethod
     def of_table(
-        cls, table: pa.Table, *, commit_id: str, target: Target, query_name: str, notes: tuple[str, ...] = ()
+        cls,
+        table: pa.Table,
+        *,
+        commit_id: str,
+        target: Target,
+        query_name: str,
+        notes: tuple[str, ...] = (),
+        total_rows: int | None = None,
     ) -> "Result":
         """Return a result that holds all of its rows, of a statement that was run elsewhere."""
         result = cls.__new__(cls)
@@ -107,7 +119,15 @@ class Result:
         result.target = target
         result.query_name = query_name
         result.notes = notes
+        result.total_rows = total_rows
         return result
+
+    def with_budget(self, budget: Budget) -> "Result":
+        """Return the same rows, to be fetched within another budget."""
+        other = Result.__new__(Result)
+        frame = None if self._frame is None else self._frame.with_budget(budget)
+        other.__setstate__({name: value for name, value in vars(self).items() if name != "_lock"} | {"_frame": frame})
+        return other
 
     def __getstate__(self) -> dict[str, object]:
         # Neither the lock nor the frame, which refers to open tables, can be pickled.
@@ -133,6 +153,11 @@ class Result:
         return tuple(self._schema.names)
 
     @property
+    def types(self) -> tuple[ColumnType, ...]:
+        """What each column has: values, whole nodes or edges, paths or lists, and of which type."""
+        return describe_columns(self._schema)
+
+    @property
     def row_count(self) -> int:
         """The number of rows."""
         return self._size
@@ -154,6 +179,27 @@ class Result:
             batches = self.to_arrow().slice(start, max(0, stop - start)).combine_chunks().to_batches()
             return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.schema)
         return self._frame.fetch(min(start, self.row_count), max(start, min(stop, self.row_count)))
+
+    def take(self, rows: NDArray[np.int64]) -> pa.RecordBatch:
+        """Return the rows with these numbers, in this order; only these are fetched."""
+        if self._table is not None or self._frame is None:
+            table = self.to_arrow().take(pa.array(rows)).combine_chunks()
+            batches = table.to_batches()
+            return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self.schema)
+        return self._frame.take(rows)
+
+    def read_columns(self, names: Sequence[str]) -> pa.Table:
+        """Return some columns of all rows; the others are not fetched."""
+        if self._table is not None or self._frame is None:
+            return self.to_arrow().select(names)
+        return self._frame.read_columns(names)
+
+    @property
+    def nbytes(self) -> int:
+        """What the result holds in memory: all of its rows, or where they are."""
+        if self._table is not None or self._frame is None:
+            return int(self.to_arrow().nbytes)
+        return self._frame.nbytes
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table. A node or edge is a struct; DateTime is in microseconds, UTC."""
@@ -210,7 +256,10 @@ class Result:
             "commit_id": self.commit_id,
             "row_count": self.row_count,
             "columns": list(self.columns),
+            "types": [column.to_json() for column in self.types],
         }
+        if self.total_rows is not None:
+            document["total_rows"] = self.total_rows
         if self.notes:
             document["notes"] = list(self.notes)
         document["rows"] = list(self.json_rows())

@@ -70,6 +70,11 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     """
     budget = budget or start_budget(session, call)
     snapshot = resolve_snapshot(session, call, budget.check, hides_rows=True)
+    return query_snapshot(session, call, snapshot, budget)
+
+
+def query_snapshot(session: Session, call: QueryCall, snapshot: Snapshot, budget: Budget) -> Result:
+    """Run a query on a snapshot that the caller may read; raises what `query` raises, but for the state."""
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
     choice = choose_query_engine(call.engine, bound, plan, context)

@@ -30,6 +30,7 @@ from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
 from omnigraph.server.metrics import Metrics, Samples
+from omnigraph.server.running_queries import RunningQueries
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
 from omnigraph.telemetry import RECOVERIES
@@ -108,10 +109,15 @@ class Service:
     """Recovers interrupted operations."""
     scrubber: Scrubber | None = None
     """Verifies files in the background, unless disabled in the settings."""
+    running: RunningQueries = field(init=False)
+    """The requests that can be cancelled by their names."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
     """The budgets of operations in progress, which a shutdown cancels."""
+
+    def __post_init__(self) -> None:
+        self.running = RunningQueries(self.runtime.clock)
 
     @classmethod
     def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
@@ -220,11 +226,25 @@ class Service:
         with self.admission.admit_write(get_exchange(request).actor.name):
             return await self.admission.run_mutation(work)
 
-    async def read(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool = False) -> T:
-        """Run `work` in a thread, and cancel its budget if the client disconnects.
+    async def read(
+        self,
+        request: Request,
+        budget: Budget,
+        work: Callable[[], T],
+        *,
+        is_long: bool = False,
+        query_id: str | None = None,
+    ) -> T:
+        """Run `work` in a thread, and cancel its budget if the client disconnects, or cancels `query_id`.
 
         Long work queues with the writes, so that it leaves threads to short reads.
         """
+        exchange = get_exchange(request)
+        route = getattr(request.scope.get("route"), "path", "").rpartition("/")[2]
+        with self.running.track(exchange.graph or "", exchange.actor.name, query_id, route, budget):
+            return await self._read_watched(request, budget, work, is_long=is_long)
+
+    async def _read_watched(self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool) -> T:
         watcher: asyncio.Task[None] | None = None
 
         def watch() -> None:

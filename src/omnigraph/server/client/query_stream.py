@@ -38,6 +38,9 @@ class QueryStream:
         self.query_name = headers["Omnigraph-Query"]
         self.notes: tuple[str, ...] = tuple(json.loads(headers.get("Omnigraph-Notes", "[]")))
         """What to know about the rows: a traversal that its upper bound cut off. Usually empty."""
+        total = headers.get("Omnigraph-Total-Rows")
+        self.total_rows = None if total is None else int(total)
+        """The number of all rows, if these are a window of them."""
         # Only now: if something of it is missing, the caller closes the response.
         self._stack = stack.pop_all()
 
@@ -74,6 +77,7 @@ class QueryStream:
             target=self.target,
             query_name=self.query_name,
             notes=self.notes,
+            total_rows=self.total_rows,
         )
 
     def close(self) -> None:

@@ -9,16 +9,21 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
+from omnigraph.engine.column_types import ColumnType
 from omnigraph.json_struct import JsonStruct, find_type, list_keys
 from omnigraph.ops.branch import Branch
+from omnigraph.ops.catalog_report import CatalogReport, EdgeReport, InterfaceReport, NodeReport, PropertyReport
 from omnigraph.ops.check import CheckResult
 from omnigraph.ops.cleanup import CleanupResult
 from omnigraph.ops.embed import EmbedResult
 from omnigraph.ops.entity_history import EntityHistory
+from omnigraph.ops.find_entities import EntityMatch, EntityMatches
 from omnigraph.ops.indexes import IndexReport
+from omnigraph.ops.lint import LintReport, ParameterShape, QueryShape
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.merge_result import MergeResult
 from omnigraph.ops.mutate import MutationResult
+from omnigraph.ops.neighbours import Degree, Neighbours, NodeKey
 from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.reset import ResetResult
@@ -34,10 +39,24 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     Branch: "BranchAnswer",
     CheckResult: "CheckAnswer",
     CleanupResult: "CleanupAnswer",
+    ColumnType: "ColumnTypeAnswer",
     Completion: "CompletionAnswer",
     DamagedFile: "DamagedFileAnswer",
     EmbedResult: "EmbedAnswer",
     EntityHistory: "HistoryAnswer",
+    EntityMatches: "SearchAnswer",
+    EntityMatch: "MatchAnswer",
+    CatalogReport: "CatalogAnswer",
+    InterfaceReport: "InterfaceAnswer",
+    NodeReport: "NodeTypeAnswer",
+    EdgeReport: "EdgeTypeAnswer",
+    PropertyReport: "PropertyAnswer",
+    LintReport: "LintAnswer",
+    QueryShape: "QueryShapeAnswer",
+    ParameterShape: "ParameterAnswer",
+    Neighbours: "NeighboursAnswer",
+    NodeKey: "NodeKeyAnswer",
+    Degree: "DegreeAnswer",
     IndexReport: "IndexAnswer",
     LoadResult: "LoadAnswer",
     MergeResult: "MergeAnswer",

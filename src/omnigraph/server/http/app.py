@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.server.http import (
+    routes_browse,
     routes_changes,
     routes_history,
     routes_maintenance,
@@ -32,6 +33,7 @@ from omnigraph.server.service import Service
 ROUTERS = (
     routes_server.router,
     routes_read.router,
+    routes_browse.router,
     routes_history.router,
     routes_changes.router,
     routes_tags.router,
@@ -44,6 +46,7 @@ ROUTERS = (
 ROUTER_TAGS: tuple[str, ...] = (
     "server",
     "read",
+    "browse",
     "history",
     "changes",
     "tags",

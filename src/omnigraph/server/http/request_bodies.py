@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from omnigraph.engine.column_types import ColumnType
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.server.http_errors import BadRequestError
@@ -32,7 +33,8 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A query, its parameters, the state to read, and its limits.
 
-    `texts` are parameters in the form of a command line: each is parsed according to its declared type.
+    `texts` are parameters in the form of a command line: each is parsed according to its declared type. While it runs,
+    `DELETE …/running/{query_id}` cancels it.
     """
 
     query: str
@@ -46,16 +48,30 @@ class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: int | None = None
     engine: str = "auto"
     """`auto`, `memory` or `local`: where it runs; the answer is the same."""
+    query_id: str | None = None
+
+
+class SortBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A column that orders the rows of a window; null comes last."""
+
+    column: str
+    descending: bool = False
 
 
 class ReadBody(QueryBody, kw_only=True):
     """A query to run.
 
     With `max_staleness`, the state may be one that was the newest so many seconds ago; it contains `min_commit`.
+
+    With `limit`, the answer is a window: so many rows from `offset` on, after all are ordered by `sort`. Send
+    `commit_id` of the answer as `snapshot` to read other windows of the same rows.
     """
 
     max_staleness: float = 0.0
     min_commit: str | None = None
+    offset: int = 0
+    limit: int | None = None
+    sort: list[SortBody] = []
 
 
 class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -69,6 +85,7 @@ class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    query_id: str | None = None
 
 
 class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -87,6 +104,7 @@ class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    query_id: str | None = None
 
 
 class ExplainBody(QueryBody, kw_only=True):
@@ -375,6 +393,10 @@ class ResultAnswer(msgspec.Struct, kw_only=True):
     commit_id: str
     row_count: int
     columns: list[str]
+    types: list[ColumnType]
+    """What the values of each column are, and of which type."""
+    total_rows: int | msgspec.UnsetType = msgspec.UNSET
+    """The number of all rows, if these are a window of them."""
     notes: list[str] | msgspec.UnsetType = msgspec.UNSET
     """What to know about the rows, such as a traversal that its upper bound cut off; only if there is something."""
     rows: list[dict[str, Any]]
