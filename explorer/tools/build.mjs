@@ -10,7 +10,16 @@ const here = dirname(dirname(fileURLToPath(import.meta.url)));
 const out = process.env.EXPLORER_OUT ?? join(here, "..", "src", "omnigraph", "server", "explorer");
 const api = process.env.EXPLORER_API ?? join(here, "..", "tests", "contracts", "snapshots", "openapi.json");
 
-const types = astToString(await openapiTS(JSON.parse(await readFile(api, "utf8"))));
+// Streams are read as bytes where they are asked for; the types are those of the JSON documents.
+const api_document = JSON.parse(await readFile(api, "utf8"));
+for (const operations of Object.values(api_document.paths)) {
+  for (const { responses } of Object.values(operations)) {
+    for (const { content } of Object.values(responses ?? {})) {
+      if (content?.["application/json"]) for (const name of Object.keys(content)) if (name !== "application/json") delete content[name];
+    }
+  }
+}
+const types = astToString(await openapiTS(api_document, { defaultNonNullable: false, emptyObjectsUnknown: true }));
 await mkdir(join(here, "src", "generated"), { recursive: true });
 await writeFile(join(here, "src", "generated", "api.ts"), `// Written by tools/build.mjs from the OpenAPI document.\n${types}`);
 

@@ -1,16 +1,14 @@
 // A picture on the screen: sigma draws, the worker lays out, the keyboard walks from node to node.
-import { createEdgeCurveProgram, EdgeCurvedArrowProgram, indexParallelEdgesIndex } from "@sigma/edge-curve";
+import { createEdgeCurveProgram, indexParallelEdgesIndex } from "@sigma/edge-curve";
 import { MultiDirectedGraph } from "graphology";
 import { useEffect, useRef, useState } from "preact/hooks";
 import Sigma from "sigma";
-import { EdgeArrowProgram } from "sigma/rendering";
+import { createEdgeArrowProgram } from "sigma/rendering";
 import { SIGNS, Button, Icon, showMarks } from "../ui/parts";
 import { isDark, readTheme, type Theme } from "./colours";
 import { drawHover, drawLabel } from "./labels";
 import { startLayout, type Layout } from "./layout";
 import { countElements, MOST_ELEMENTS, type DrawnEdge, type DrawnNode, type Picture } from "./picture";
-
-void createEdgeCurveProgram;
 
 export interface Look {
   node: (node: DrawnNode, theme: Theme) => { color: string; size: number };
@@ -32,7 +30,8 @@ interface Props {
 
 type Holder = HTMLDivElement & { sigma?: Sigma };
 const NONE: ReadonlySet<string> = new Set();
-const LABELLED_EDGES = 120;
+const LABELLED_EDGES = 40;
+const HEAD = { lengthToThicknessRatio: 5, widenessToThicknessRatio: 3.4 };
 
 export function Canvas(props: Props) {
   const { picture, look, selected, pinned = NONE } = props;
@@ -66,6 +65,7 @@ export function Canvas(props: Props) {
     sigma.setSetting("renderEdgeLabels", picture.edges.size <= LABELLED_EDGES);
     sigma.setSetting("labelRenderedSizeThreshold", picture.nodes.size > 150 ? 7 : 0);
     sigma.setSetting("enableEdgeEvents", picture.edges.size < 3000);
+    sigma.scheduleRefresh();
     if (isNew && graph.order > 0) arrange();
   }, [picture, isTooLarge]);
 
@@ -81,9 +81,13 @@ export function Canvas(props: Props) {
 
   function arrange() {
     if (!drawing.current) return;
-    const { graph, layout } = drawing.current;
+    const { graph, sigma, layout } = drawing.current;
     setMoving(true);
-    layout.start(graph, now.current.pinned ?? NONE, (isLast) => isLast && setMoving(false));
+    const { width, height } = sigma.getDimensions();
+    layout.start(graph, now.current.pinned ?? NONE, Math.min(2, Math.max(1, width / height)), (isLast) => {
+      sigma.scheduleRefresh();
+      if (isLast) setMoving(false);
+    });
   }
 
   function zoom(factor: number) {
@@ -148,14 +152,14 @@ function buildSigma(graph: MultiDirectedGraph, holder: HTMLElement, now: { curre
   const sigma = new Sigma(graph, holder, {
     allowInvalidContainer: true,
     defaultEdgeType: "arrow",
-    edgeProgramClasses: { arrow: EdgeArrowProgram, curved: EdgeCurvedArrowProgram },
+    edgeProgramClasses: { arrow: createEdgeArrowProgram(HEAD), curved: createEdgeCurveProgram({ arrowHead: { extremity: "target", ...HEAD } }) },
     labelColor: { color: theme.ink },
     edgeLabelColor: { color: theme.ink },
     labelFont: "system-ui, sans-serif",
     labelSize: 12,
     edgeLabelSize: 10,
     labelDensity: 2,
-    stagePadding: 46,
+    stagePadding: 64,
     minCameraRatio: 0.02,
     maxCameraRatio: 6,
     zIndex: true,
@@ -242,34 +246,28 @@ function firstPlace(graph: MultiDirectedGraph, neighbour: string | undefined, pl
   return { x: Math.cos(angle) * radius, y: Math.sin(angle) * radius };
 }
 
-/** Give every element its colour, size and words. */
+/** Give every element its colour, size and words: in place, without an event for each. */
 function dress(graph: MultiDirectedGraph, picture: Picture, look: Look): void {
   const theme = readTheme();
-  graph.updateEachNodeAttributes(
-    (key, attributes) => {
-      const node = picture.nodes.get(key);
-      if (!node) return attributes;
-      const sign = node.change ? `${SIGNS[node.change]} ` : "";
-      return Object.assign(attributes, look.node(node, theme), { label: showMarks(sign + node.label), zIndex: node.change ? 1 : 0 });
-    },
-    { attributes: ["color", "size", "label"] },
-  );
-  graph.updateEachEdgeAttributes(
-    (key, attributes) => {
-      const edge = picture.edges.get(key);
-      if (!edge) return attributes;
-      const sign = edge.change ? `${SIGNS[edge.change]} ` : "";
-      const { lane, lastLane } = attributes as { lane?: number | null; lastLane?: number | null };
-      const isParallel = typeof lane === "number" && typeof lastLane === "number" && lastLane > 0;
-      return Object.assign(attributes, look.edge(edge, theme), {
-        label: sign + edge.type,
-        type: isParallel && lane !== 0 ? "curved" : "arrow",
-        curvature: isParallel ? (lane / (lastLane || 1)) * 0.4 : 0,
-        zIndex: edge.change ? 1 : 0,
-      });
-    },
-    { attributes: ["color", "size", "label", "type"] },
-  );
+  graph.forEachNode((key, attributes) => {
+    const node = picture.nodes.get(key);
+    if (!node) return;
+    const sign = node.change ? `${SIGNS[node.change]} ` : "";
+    Object.assign(attributes, look.node(node, theme), { label: showMarks(sign + node.label), zIndex: node.change ? 1 : 0 });
+  });
+  graph.forEachEdge((key, attributes) => {
+    const edge = picture.edges.get(key);
+    if (!edge) return;
+    const sign = edge.change ? `${SIGNS[edge.change]} ` : "";
+    const { lane, lastLane } = attributes as { lane?: number | null; lastLane?: number | null };
+    const isParallel = typeof lane === "number" && typeof lastLane === "number" && lastLane > 0;
+    Object.assign(attributes, look.edge(edge, theme), {
+      label: sign + edge.type,
+      type: isParallel && lane !== 0 ? "curved" : "arrow",
+      curvature: isParallel ? (lane / (lastLane || 1)) * 0.4 : 0,
+      zIndex: edge.change ? 1 : 0,
+    });
+  });
 }
 
 /** The nearest node in a direction; without a selection, the one next to the middle. */

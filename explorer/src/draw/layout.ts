@@ -6,7 +6,8 @@ const PER_NODE = 10;
 const PER_EDGE = 3;
 
 export interface Layout {
-  start(graph: MultiDirectedGraph, pinned: ReadonlySet<string>, onStep: (isLast: boolean) => void): void;
+  /** Lay out; `stretch` is how much wider than high the picture is. */
+  start(graph: MultiDirectedGraph, pinned: ReadonlySet<string>, stretch: number, onStep: (isLast: boolean) => void): void;
   stop(): void;
   end(): void;
 }
@@ -15,7 +16,7 @@ export function startLayout(): Layout {
   const worker = new Worker(new URL(LAYOUT_WORKER, document.baseURI), { type: "module" });
   let run = 0;
   return {
-    start(graph, pinned, onStep) {
+    start(graph, pinned, stretch, onStep) {
       run += 1;
       const mine = run;
       const keys = graph.nodes();
@@ -23,7 +24,7 @@ export function startLayout(): Layout {
       const nodes = new Float32Array(keys.length * PER_NODE);
       keys.forEach((key, place) => {
         const at = place * PER_NODE;
-        nodes[at] = graph.getNodeAttribute(key, "x");
+        nodes[at] = graph.getNodeAttribute(key, "x") / stretch;
         nodes[at + 1] = graph.getNodeAttribute(key, "y");
         nodes[at + 6] = 1 + graph.degree(key);
         nodes[at + 7] = 1;
@@ -45,16 +46,13 @@ export function startLayout(): Layout {
         if (data.run !== run || run !== mine) return;
         if (!data.isLast && performance.now() - last < pause) return;
         last = performance.now();
-        graph.updateEachNodeAttributes(
-          (key, attributes) => {
-            const place = places.get(key);
-            if (place === undefined || pinned.has(key)) return attributes;
-            attributes.x = data.positions[place * 2];
-            attributes.y = data.positions[place * 2 + 1];
-            return attributes;
-          },
-          { attributes: ["x", "y"] },
-        );
+        // Written in place, without an event for each: the caller has all of them drawn at once.
+        graph.forEachNode((key, attributes) => {
+          const place = places.get(key);
+          if (place === undefined || pinned.has(key)) return;
+          attributes.x = (data.positions[place * 2] as number) * stretch;
+          attributes.y = data.positions[place * 2 + 1];
+        });
         onStep(data.isLast);
       };
       const rounds = keys.length < 300 ? 600 : keys.length < 2000 ? 250 : 100;

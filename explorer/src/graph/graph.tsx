@@ -41,12 +41,12 @@ export async function readNode(type: string, id: string, abort?: AbortSignal): P
 async function readAgain(refs: Ref[], abort: AbortSignal): Promise<Picture> {
   const builder = new PictureBuilder(catalog.peek());
   const known = new Set(refs.map((one) => JSON.stringify([one.type, one.id])));
-  for (const type of new Set(refs.map((one) => one.type))) {
-    if (!catalog.peek()?.nodes.some((one) => one.name === type)) continue;
+  const types = [...new Set(refs.map((one) => one.type))].filter((type) => catalog.peek()?.nodes.some((one) => one.name === type));
+  const read = types.map((type) => {
     const ids = refs.filter((one) => one.type === type).map((one) => one.id);
-    const nodes = await askNodes(`query some($ids: [String]) { match { $n: ${type} $n.@id in $ids } return { $n } }`, { ids }, abort);
-    for (const node of nodes) builder.entity(node);
-  }
+    return askNodes(`query some($ids: [String]) { match { $n: ${type} $n.@id in $ids } return { $n } }`, { ids }, abort);
+  });
+  for (const nodes of await Promise.all(read)) for (const node of nodes) builder.entity(node);
   const there = builder.build();
   const present = refs.filter((one) => there.nodes.has(JSON.stringify([one.type, one.id])));
   for (let from = 0; from < present.length; from += AT_ONCE) {
@@ -65,12 +65,8 @@ async function readAgain(refs: Ref[], abort: AbortSignal): Promise<Picture> {
 async function readFirst(abort: AbortSignal): Promise<Ref[]> {
   const types = (catalog.peek()?.nodes ?? []).filter((one) => one.rows > 0);
   const each = Math.max(4, Math.floor(FIRST / Math.max(types.length, 1)));
-  const found: Ref[] = [];
-  for (const type of types.slice(0, 12)) {
-    const nodes = await askNodes(`match { $n: ${type.name} } return { $n } order { $n.@id } limit ${each}`, {}, abort);
-    found.push(...nodes.map((one) => ({ type: type.name, id: one.id })));
-  }
-  return found;
+  const read = types.slice(0, 12).map((type) => askNodes(`match { $n: ${type.name} } return { $n } order { $n.@id } limit ${each}`, {}, abort));
+  return (await Promise.all(read)).flat().map((one) => ({ type: one["@type"], id: one.id }));
 }
 
 async function readStart(abort: AbortSignal): Promise<Ref[]> {

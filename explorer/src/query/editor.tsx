@@ -87,6 +87,11 @@ const LOOK = EditorView.theme({
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--chosen)" },
   ".cm-tooltip": { backgroundColor: "var(--paper)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "8px" },
   ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  // Its own marks are images in data: addresses, which the content security policy does not allow.
+  ".cm-lint-marker-error, .cm-lint-marker-warning, .cm-lint-marker-info": { content: "normal", borderRadius: "50%", backgroundColor: "var(--bad)", width: "9px", height: "9px", marginTop: "6px" },
+  ".cm-lint-marker-warning": { backgroundColor: "#e09b13" },
+  ".cm-lintRange-error, .cm-lintRange-warning, .cm-lintRange-info": { backgroundImage: "none", textDecoration: "underline wavy var(--bad) 1px", textUnderlineOffset: "3px" },
+  ".cm-lintRange-warning": { textDecorationColor: "#e09b13" },
   ".cm-completionDetail": { color: "var(--quiet)", fontStyle: "normal" },
   ".cm-tooltip-autocomplete > ul > li[aria-selected] .cm-completionDetail": { color: "inherit" },
 });

@@ -163,7 +163,7 @@ export class PagedRows implements RowSource {
   private async ask(page: number): Promise<Rows> {
     const { graph, query, name, params, branch } = this.asked;
     const snapshot = this.commit || this.asked.snapshot;
-    const window = { offset: page * PAGE, limit: PAGE, sort: this.sort ? [{ ...this.sort }] : null, query_id: page === 0 ? this.id : null };
+    const window = { offset: page * PAGE, limit: PAGE, sort: this.sort ? [{ ...this.sort }] : undefined, query_id: page === 0 ? this.id : undefined };
     const body = { query, name, params, branch, snapshot, ...window };
     return (await take(client.POST("/graphs/{graph}/query", { params: { path: { graph } }, body, signal: this.abort.signal }))) as unknown as Rows;
   }

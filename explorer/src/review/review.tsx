@@ -65,6 +65,11 @@ function tryMerge(source: string, into: string, abort: AbortSignal): Promise<Mer
 }
 
 export function ReviewView() {
+  // Which branch to compare with is not known before.
+  return branches.value.length === 0 ? <Busy /> : <Review />;
+}
+
+function Review() {
   const into = readTarget();
   const at = commit.value as string;
   const of = branch.value;

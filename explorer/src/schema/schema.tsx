@@ -16,7 +16,9 @@ const SAMPLE = 20;
 function drawSchema(found: Catalog): Picture {
   const nodes = found.nodes.map((one): [string, DrawnNode] => {
     const key = nodeKey(one.name, "");
-    return [key, { key, type: one.name, id: "", properties: { rows: one.rows }, label: `${one.name}  ${one.rows.toLocaleString("en")}` }];
+    // An edge from a type to itself is named with the node: a line to itself can't be seen.
+    const loops = found.edges.filter((edge) => edge.from === one.name && edge.to === one.name).map((edge) => `   ↻ ${edge.name} ${edge.rows.toLocaleString("en")}`);
+    return [key, { key, type: one.name, id: "", properties: { rows: one.rows }, label: `${one.name} ${one.rows.toLocaleString("en")}${loops.join("")}` }];
   });
   const edges = found.edges.map((one): [string, DrawnEdge] => {
     const key = edgeKey(one.name, "");
@@ -80,7 +82,7 @@ function TypeTable({ found, selected, onSelect }: { found: Catalog; selected: st
         </button>
       </th>
       <td>{ends}</td>
-      <td class="number">{one.rows.toLocaleString("en")}</td>
+      <td class="amount">{one.rows.toLocaleString("en")}</td>
       <td>{one.properties.map((property) => property.name).join(", ")}</td>
     </tr>
   );
@@ -91,7 +93,7 @@ function TypeTable({ found, selected, onSelect }: { found: Catalog; selected: st
           <tr>
             <th scope="col">type</th>
             <th scope="col">what</th>
-            <th scope="col" class="number">
+            <th scope="col" class="amount">
               rows
             </th>
             <th scope="col">properties</th>

@@ -116,7 +116,7 @@ export function Grid(props: Props) {
                     onClick={() => setActive([place, at])}
                     onDblClick={() => row && props.onOpen?.(row, column.name)}
                   >
-                    {row ? formatValue(row[column.name], 120) : "…"}
+                    {row ? formatCell(row[column.name]) : "…"}
                   </div>
                 ))}
               </div>
@@ -133,8 +133,17 @@ export function Grid(props: Props) {
   );
 }
 
+/** Whole nodes and edges by their type and id; their properties are one keystroke away. */
+function formatCell(value: Json | undefined): string {
+  if (value === null || typeof value !== "object") return formatValue(value, 120);
+  if (Array.isArray(value)) return `[${value.slice(0, 5).map(formatCell).join(", ")}${value.length > 5 ? `, … ${value.length}` : ""}]`;
+  if (typeof value["@type"] !== "string") return Array.isArray(value.nodes) && Array.isArray(value.edges) ? value.nodes.map(formatCell).join(" → ") : formatValue(value, 120);
+  const ends = typeof value.src === "string" ? `${formatValue(value.src, 40)} → ${formatValue(value.dst, 40)}` : formatValue(value.id, 80);
+  return `${value["@type"]}  ${ends}`;
+}
+
 function kindOf(value: Json | undefined): string {
-  return value === null || value === undefined ? "null" : typeof value;
+  return value === null || value === undefined ? "null" : typeof value === "number" ? "mono" : "";
 }
 
 export function copyText(value: Json | undefined): string {
