@@ -1,5 +1,5 @@
 // Build the page into the Python package: types of the API, one bundle, one worker, one style sheet, hashed names.
-// `npm run build`; `make dist` and the tests call it through tools/explorer.py.
+// `npm run build`; `make dist` and the tests call it through tools/build_explorer.py.
 import { readFile, rm, mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
