@@ -11,12 +11,18 @@ from explorer.story import BRANCH, TOKENS, Story
 VIEWS = ("review", "query", "graph", "schema", "edit")
 POSITION = """
 const stage = page.locator(".review .stage");
+await stage.scrollIntoViewIfNeeded();
 const box = await stage.boundingBox();
 const at = await stage.evaluate((element, key) => {
   const data = element.sigma.getNodeDisplayData(key);
   return element.sigma.framedGraphToViewport(data);
 }, args.key);
 await page.mouse.click(box.x + at.x, box.y + at.y);
+"""
+
+DRAWN = """
+return page.locator(".review .stage").evaluate((element) =>
+  element.sigma.getGraph().mapNodes((key, data) => [JSON.parse(key)[1], data.label, data.color]))
 """
 
 
@@ -41,9 +47,7 @@ def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
     assert sorted(row[1].removesuffix("conflict").strip() for row in shown) == sorted(names(expected))
     assert sorted(row[0] for row in shown).count("~") == sum(one["change"] == "updated" for one in expected)
     nodes = {one["id"] for one in expected if "type" in one}
-    drawn = browser.run(
-        'return page.locator(".review .stage").evaluate((element) => element.sigma.getGraph().mapNodes((key, data) => [JSON.parse(key)[1], data.label, data.color]))'
-    )
+    drawn = browser.run(DRAWN)
     assert nodes <= {one[0] for one in drawn}
     labels = {one[1] for one in drawn}
     assert {"+ Radia", "~ Ada", "− Ole"} <= labels
@@ -78,7 +82,7 @@ def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
     look_back_through_every_view(browser, story)
 
     # The merge is taken back by another commit, and main is what it was.
-    browser.run("location = null; await page.evaluate((url) => (window.location.href = url), args.url)".replace("location = null; ", ""), url=link(server.base, "review", branch="main"))
+    browser.run("await page.goto(args.url)", url=link(server.base, "review", branch="main"))
     browser.settle("review")
     browser.click('button:has-text("Revert this commit")')
     browser.click('.merge-bar button:text-is("Revert")')

@@ -62,8 +62,7 @@ function ConflictCard({ merge, conflict }: { merge: Merge; conflict: Conflict })
                 name={`take ${heading}`}
                 value={option.take}
                 checked={chosen === option.take}
-                onChange={() => take(option.take === "value" ? null : option.take)}
-                onClick={() => option.take === "value" && chosen !== "value" && take({ value: isRow ? conflict.theirs : [] })}
+                onChange={() => take(option.take === "value" ? { value: isRow ? conflict.theirs : [] } : option.take)}
               />
               <span class="quiet">{isRow ? (names[option.take] ?? option.label) : option.label}</span>
               {isRow && option.take in values && (values[option.take] === null && !conflict.property ? <em>deleted</em> : <Value value={values[option.take]} />)}
