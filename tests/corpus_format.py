@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NoReturn, TypeAlias, get_args
 
 BlockName: TypeAlias = Literal[
-    "schema", "query", "old", "new", "steps", "plan", "optimized", "prints", "formats", "data"
+    "schema", "query", "cypher", "old", "new", "steps", "plan", "optimized", "prints", "formats", "data"
 ]
 Verdict: TypeAlias = Literal["ok", "clean", "unchanged"]
 BLOCKS: tuple[str, ...] = get_args(BlockName)
@@ -412,8 +412,11 @@ class _Reader:
         if case.writes:
             self._finish_write(case)
             return case
+        if "cypher" in names:
+            self._finish_cypher(case)
+            return case
         if not names & {"schema", "query"}:
-            self._fail("a case needs `schema:`, `query:`, or `old:` and `new:`", case.line)
+            self._fail("a case needs `schema:`, `query:`, `cypher:`, or `old:` and `new:`", case.line)
         if case.reads:
             self._finish_read(case)
             return case
@@ -432,6 +435,13 @@ class _Reader:
         if undecided := next((check for check in case.params if not check.is_decided), None):
             self._fail("`params:` is followed by `ok` or by `error: fragment`", undecided.line)
         return case
+
+    def _finish_cypher(self, case: Case) -> None:
+        names = case.blocks.keys()
+        if names - {"schema", "cypher"} or ("schema" in names) == (case.uses is not None) or case.params:
+            self._fail("a statement of Cypher has `schema:` or `uses:`, and what is found about it", case.line)
+        if not case.verdict and not case.findings:
+            self._fail("the case expects nothing: `ok`, `clean`, or errors or warnings", case.line)
 
     def _finish_read(self, case: Case) -> None:
         names = case.blocks.keys()

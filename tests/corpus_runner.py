@@ -11,6 +11,8 @@ from corpus_format import Case, Finding
 from corpus_reading import failure_of_answers, schema_of_graph
 from corpus_writing import LoadEngine, failure_of_writes, local_engine
 from omnigraph.errors import OmnigraphError
+from omnigraph.lang.cypher.parser import parse_cypher
+from omnigraph.lang.cypher.tree import Statement
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 from omnigraph.lang.diagnostics import Diagnostic, sort_diagnostics
 from omnigraph.lang.formatter import format_source
@@ -52,7 +54,7 @@ class Outcome:
     source: Source
     language: Language
     findings: tuple[Diagnostic, ...]
-    tree: SchemaFile | QueryFile
+    tree: SchemaFile | QueryFile | Statement
     catalog: Catalog | None = None
     queries: tuple[BoundQuery, ...] = ()
 
@@ -103,6 +105,9 @@ def _run(case: Case, engine: LoadEngine) -> None:
         if problem := failure_of_writes(case, schema_of_case(case), engine):
             _fail(problem)
         return
+    if "cypher" in case.blocks:
+        _compare_findings(case, _check_cypher(case))
+        return
     outcome = _check_subject(case)
     if case.reads:
         case = replace(case, verdict="ok")
@@ -117,6 +122,13 @@ def _run(case: Case, engine: LoadEngine) -> None:
         _check_params(case, outcome.queries)
     if case.reads and (problem := failure_of_answers(case, schema_of_case(case))):
         _fail(problem)
+
+
+def _check_cypher(case: Case) -> Outcome:
+    accepted_catalog(schema_of_case(case), "the schema of the case")
+    source = Source(case.blocks["cypher"], "statement.cypher")
+    parsed = parse_cypher(source)
+    return Outcome(source, Language.QUERY, parsed.diagnostics, parsed.tree)
 
 
 def accepted_catalog(text: str, what: str) -> Catalog:
@@ -211,6 +223,7 @@ def _shown(source: Source, got: Diagnostic) -> list[str]:
 
 
 def _check_print_and_format(case: Case, outcome: Outcome) -> None:
+    assert not isinstance(outcome.tree, Statement)
     printed = _print(outcome.tree)
     _same_tree("its print", _parse(outcome.language, printed), outcome.tree, printed)
     _same_text("printing what was printed", printed, _print(_parse(outcome.language, printed)))

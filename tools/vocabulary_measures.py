@@ -194,9 +194,12 @@ def find_classes(module: Module) -> Iterator[Place]:
 
 
 def find_shared_class_names(found: Iterable[Place]) -> Iterator[Place]:
-    """Find names that several classes have, but for pairs of a syntax tree's node and its bound form."""
+    """Find names that several classes have, but for pairs of a syntax tree's node and its bound form.
+
+    The tree of Cypher has the names of that language, and is always read as `tree.Name`.
+    """
     classes: dict[str, list[Place]] = {}
-    for place in found:
+    for place in (place for place in found if place.path != "lang/cypher/tree.py"):
         classes.setdefault(place.what, []).append(place)
     for name, places in classes.items():
         is_pair = name in AST_IR_PAIRS and sorted(place.room for place in places) == ["lang", "query"]

@@ -16,7 +16,7 @@ SOURCES = [path for room in ("lang", "schema", "query") for path in (ROOT / "src
 REGISTRY = ROOT / "src/omnigraph/lang/diagnostic_codes.py"
 REFERENCE = (ROOT / "docs/reference/diagnostics.md").read_text(encoding="utf-8")
 
-CODE = re.compile(r"[SQL]\d{3}|T\d{1,2}|D\d|OG-[A-Z]{2}-\d{3}")
+CODE = re.compile(r"[SQLC]\d{3}|T\d{1,2}|D\d|OG-[A-Z]{2}-\d{3}")
 SECTION = re.compile(rf"^### (?P<code>{CODE.pattern})\n\n(?P<severity>Error|Warning): (?P<meaning>.+)\.$", re.MULTILINE)
 
 

@@ -15,7 +15,7 @@ KIND_KEY = b"omnigraph:kind"
 SHAPE_KEY = b"omnigraph:shape"
 
 
-class ColumnKind(Enum):
+class ShapeKind(Enum):
     """What the values of a column are."""
 
     VALUE = "value"
@@ -30,7 +30,7 @@ class ColumnType(JsonStruct, frozen=True, kw_only=True):
     """A column of a result, what its values are, and their type; it ends with `?` if a value may be null."""
 
     name: str
-    kind: ColumnKind
+    kind: ShapeKind
     type: str
 
 
@@ -38,15 +38,15 @@ def add_shape(field: pa.Field, type_: ExprType) -> pa.Field:
     """Return the field of a column with its kind and type, if Arrow's own type does not tell them."""
     match type_:
         case NodeRef():
-            kind = ColumnKind.NODE
+            kind = ShapeKind.NODE
         case EdgeRef():
-            kind = ColumnKind.EDGE
+            kind = ShapeKind.EDGE
         case WalkOf():
-            kind = ColumnKind.PATH
+            kind = ShapeKind.PATH
         case RecordOf():
-            kind = ColumnKind.VALUE
+            kind = ShapeKind.VALUE
         case ArrayOf():
-            kind = ColumnKind.LIST
+            kind = ShapeKind.LIST
         case _:
             return field
     return field.with_metadata({KIND_KEY: kind.value.encode(), SHAPE_KEY: str(type_).encode()})
@@ -61,13 +61,13 @@ def _describe_column(field: pa.Field) -> ColumnType:
     metadata = field.metadata or {}
     mark = "?" if field.nullable else ""
     if KIND_KEY in metadata:
-        kind = ColumnKind(metadata[KIND_KEY].decode())
+        kind = ShapeKind(metadata[KIND_KEY].decode())
         return ColumnType(name=field.name, kind=kind, type=f"{metadata[SHAPE_KEY].decode()}{mark}")
     try:
         type_ = type_from_arrow(field)
     except ArrowTypeError:
         # Only SQL has columns of other types, such as lists of records.
-        kind = ColumnKind.LIST if pa.types.is_list(field.type) else ColumnKind.VALUE
+        kind = ShapeKind.LIST if pa.types.is_list(field.type) else ShapeKind.VALUE
         return ColumnType(name=field.name, kind=kind, type=f"{field.type}{mark}")
-    kind = ColumnKind.LIST if isinstance(type_, ListOf) else ColumnKind.VALUE
+    kind = ShapeKind.LIST if isinstance(type_, ListOf) else ShapeKind.VALUE
     return ColumnType(name=field.name, kind=kind, type=f"{type_}{mark}")

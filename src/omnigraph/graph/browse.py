@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.catalog_report import CatalogReport
     from omnigraph.ops.find_entities import EntityMatches
     from omnigraph.ops.lint import LintReport
-    from omnigraph.ops.neighbours import Neighbours
+    from omnigraph.ops.neighbours import NeighbourPage
     from omnigraph.ops.permissions import Permissions
 
 
@@ -59,7 +59,7 @@ class BrowseMethods:
             What `query` raises.
         """
         ops = lazy_ops.query_window
-        keys = [ops.SortKey(key) if isinstance(key, str) else ops.SortKey(*key) for key in sort]
+        keys = [ops.SortColumn(key) if isinstance(key, str) else ops.SortColumn(*key) for key in sort]
         call = QueryCall(
             source=build_query_source(source),
             name=name,
@@ -73,7 +73,7 @@ class BrowseMethods:
         )
         if call.engine is QueryEngine.SPARK:
             raise BadArgumentError("engine", "`spark`", "a window is read here: `auto`, `memory` or `local`")
-        window = ops.Window(offset=offset, limit=limit, sort=tuple(keys))
+        window = ops.RowWindow(offset=offset, limit=limit, sort=tuple(keys))
         return ops.query_window(self._session, call, window, budget)
 
     def lint(
@@ -127,7 +127,7 @@ class BrowseMethods:
         seconds: float | None = None,
         memory_bytes: int | None = None,
         budget: Budget | None = None,
-    ) -> "Neighbours":
+    ) -> "NeighbourPage":
         """Return the edges of some nodes, each a type and an id, and the nodes at the other ends.
 
         At most `limit` edges are returned, of all types or of those in `edges`, that leave the nodes (`out`), reach

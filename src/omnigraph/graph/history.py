@@ -185,18 +185,22 @@ class HistoryMethods:
         """
         return lazy_ops.entity_history.read_entity_history(self._session.checkout(branch), type_name, id, limit=limit)
 
-    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> "Diff":
+    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None, base: str | None = None) -> "Diff":
         """Compare two states: rows that were inserted, deleted or updated, computed lazily.
 
         A state is a branch (`review`), a commit id, or a commit or time of a branch (`review@2026-01-31T12:00:00Z`).
-        `types` restricts the types. The cost depends on the differences, not on table sizes.
+        `types` restricts the types. With the base `merge`, `after` is compared with the merge base of the two: what a
+        merge of `after` into `before` brings. The cost depends on the differences, not on table sizes.
 
         Raises:
+            BadArgumentError: There is no such base.
             BranchMissingError, CommitMissingError: There is no such state.
             TypeMissingError: Neither state has a type of that name.
         """
         session = self._session
-        before_state, after_state = (lazy_ops.revision.resolve_state(session, state) for state in (before, after))
+        revision = lazy_ops.revision
+        after_state = revision.resolve_state(session, after)
+        before_state = revision.resolve_base(session, before, after, base)
         return lazy_ops.diff.Diff(session, before_state, after_state, types)
 
     def merge(  # noqa: PLR0913 - all but the source by name

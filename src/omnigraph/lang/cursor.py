@@ -1,4 +1,4 @@
-"""The token cursor of both parsers: look-ahead, error reporting and error recovery."""
+"""The token cursor of all parsers: look-ahead, error reporting and error recovery."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
 from omnigraph.lang.diagnostics import MAX_DIAGNOSTICS, Diagnostic, WithDiagnostics, sort_diagnostics
-from omnigraph.lang.lexer import RESERVED_WORDS, Comment, Language, Token, TokenKind, abbreviate, tokenize
+from omnigraph.lang.lexer import RESERVED_WORDS, Comment, Language, Token, TokenKind, TokenStream, abbreviate, tokenize
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Source, Span
 
@@ -115,11 +115,13 @@ class Cursor(TokenReader):
     something unreadable: one mistake gives one diagnostic.
     """
 
-    def __init__(self, source: Source, language: Language) -> None:
-        lexed = tokenize(source, language)
+    def __init__(self, source: Source, language: Language, lexed: TokenStream | None = None) -> None:
+        lexed = lexed or tokenize(source, language)
         super().__init__(lexed.tokens)
         self.source = source
         self.language = language
+        self.syntax_code = language.syntax_code
+        self.limit_code = language.limit_code
         self._comments = lexed.comments
         self._diagnostics = list(lexed.diagnostics)
         self._damaged = lexed.damaged
@@ -142,13 +144,13 @@ class Cursor(TokenReader):
         # Only a syntax error marks the position, see `is_explained`.
         if code is None:
             self._reported_at = self._index
-        self._diagnostics.append(Diagnostic(code or self.language.syntax_code, span, message, help))
+        self._diagnostics.append(Diagnostic(code or self.syntax_code, span, message, help))
         if len(self._diagnostics) >= MAX_DIAGNOSTICS:
             raise EnoughError
 
     def report_limit(self, span: Span, message: str, help: str | None = None) -> None:
         """Report something that is too long, too deep or too large."""
-        self.report(span, message, help, code=self.language.limit_code)
+        self.report(span, message, help, code=self.limit_code)
 
     def report_missing(self, message: str, help: str | None = None) -> None:
         """Report something missing right after the previous token; parsing continues as if it were there."""
@@ -263,7 +265,11 @@ def _never() -> bool:
 
 def describe_token(token: Token) -> str:
     """Return a token as messages name it."""
-    return token.kind.value if token.kind is TokenKind.END else f"`{abbreviate(token.text)}`"
+    if token.kind is TokenKind.END:
+        return str(token.kind.value)
+    # The text of a word of Cypher is in capitals, and its value as written.
+    text = token.value if token.kind is TokenKind.IDENT and isinstance(token.value, str) else token.text
+    return f"`{abbreviate(text)}`"
 
 
 _TYPE_NAME_HINT = "type names start with a capital, as in `Person`"

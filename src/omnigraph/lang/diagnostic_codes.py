@@ -1,4 +1,4 @@
-"""Every diagnostic code of both languages, with its severity and its one-line meaning.
+"""Every diagnostic code of both languages and of Cypher, with its severity and its one-line meaning.
 
 A diagnostic can only be built with a code of this registry. The reference page of diagnostics and the corpus
 are checked against it, so a code without a case or without a line in the docs fails the tests.
@@ -100,6 +100,16 @@ QUERY_CODES = _build_errors(
     D3="a statement without the `match` that it needs, or one that no `match` can drive; `if absent` without a key",
 )
 
+CYPHER_CODES = {
+    **_build_errors(
+        C000="the Cypher text does not follow the grammar",
+        C001="a limit is exceeded: nesting, length of a name, size of a number, list or statement",
+        C002="a form of Cypher that is not supported; the help says what to write instead",
+        C003="a clause that writes: Cypher only reads here; the help has the query that writes",
+        C009="an expression of `WITH` without a name",
+    ),
+}
+
 MIGRATION_CODES = {
     "OG-DS-102": DiagnosticCode("OG-DS-102", DiagnosticSeverity.ERROR, "a node type that has data is dropped"),
     "OG-DS-103": DiagnosticCode("OG-DS-103", DiagnosticSeverity.ERROR, "an edge type that has data is dropped"),
@@ -136,4 +146,4 @@ LINT_CODES = _build_warnings(
     L208="a `//` that looks like a division and starts a comment",
 )
 
-CODES: dict[str, DiagnosticCode] = {**SCHEMA_CODES, **QUERY_CODES, **MIGRATION_CODES, **LINT_CODES}
+CODES: dict[str, DiagnosticCode] = {**SCHEMA_CODES, **QUERY_CODES, **CYPHER_CODES, **MIGRATION_CODES, **LINT_CODES}

@@ -76,16 +76,17 @@ def find_entities(session: Session, call: FindCall) -> EntityMatches:
     reader = SnapshotReader.open(session, call.state)
     names = reader.catalog.nodes if call.types is None else call.types
     types = [reader.get_node_type(name) for name in dict.fromkeys(names)]
-    found: dict[tuple[str, str], EntityMatch] = {}
+    # By type and id: what was found first stays.
+    matches: dict[tuple[str, str], EntityMatch] = {}
     for search in (_find_by_id, _find_by_prefix, _find_by_words):
         for match in search(reader, types, text, call.limit):
-            found.setdefault((match.type, match.id), match)
-        if len(found) >= call.limit:
+            matches.setdefault((match.type, match.id), match)
+        if len(matches) >= call.limit:
             break
     return EntityMatches(
         branch=reader.snapshot.branch,
         commit_id=reader.snapshot.commit.id,
-        matches=tuple(found.values())[: call.limit],
+        matches=tuple(matches.values())[: call.limit],
     )
 
 

@@ -40,7 +40,7 @@ class Degree(JsonStruct, frozen=True, kw_only=True):
     count: int
 
 
-class Neighbours(JsonStruct, frozen=True, kw_only=True):
+class NeighbourPage(JsonStruct, frozen=True, kw_only=True):
     """Some edges of the given nodes, and the nodes at their other ends that are not given themselves.
 
     `degrees` has no zeros, and is on the first page only; `missing` are given nodes that there are not, or that the
@@ -56,7 +56,7 @@ class Neighbours(JsonStruct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-class _Position(msgspec.Struct, forbid_unknown_fields=True):
+class _EdgePosition(msgspec.Struct, forbid_unknown_fields=True):
     """Where a page begins: in a state, at the edges of a step after an id."""
 
     commit: str
@@ -99,7 +99,7 @@ class NeighbourCall:
     state: StateCall = field(default_factory=StateCall)
 
 
-def find_neighbours(session: Session, call: NeighbourCall) -> Neighbours:
+def find_neighbours(session: Session, call: NeighbourCall) -> NeighbourPage:
     """Return at most `limit` edges of the given nodes, with the nodes at their other ends; the whole of each.
 
     Raises:
@@ -117,7 +117,9 @@ def find_neighbours(session: Session, call: NeighbourCall) -> Neighbours:
     return read_neighbours(reader, call, position)
 
 
-def read_neighbours(reader: SnapshotReader, call: NeighbourCall, position: _Position | None = None) -> Neighbours:
+def read_neighbours(
+    reader: SnapshotReader, call: NeighbourCall, position: _EdgePosition | None = None
+) -> NeighbourPage:
     """Return the same from a state that was opened already, for any number of nodes."""
     given: dict[str, list[str]] = {}
     for node in call.nodes:
@@ -127,7 +129,7 @@ def read_neighbours(reader: SnapshotReader, call: NeighbourCall, position: _Posi
         raise _refuse_cursor()
     edges, nodes, following = _read_edges(reader, call, given, steps, position)
     is_first = position is None
-    return Neighbours(
+    return NeighbourPage(
         branch=reader.snapshot.branch,
         commit_id=reader.snapshot.commit.id,
         nodes=tuple(nodes),
@@ -165,8 +167,8 @@ def _read_edges(
     call: NeighbourCall,
     given: Mapping[str, list[str]],
     steps: Sequence[_Step],
-    position: _Position | None,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], _Position | None]:
+    position: _EdgePosition | None,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], _EdgePosition | None]:
     """Return the edges of a page, the nodes at their other ends, and where the next page begins."""
     edges: list[dict[str, Any]] = []
     nodes: dict[tuple[str, str], dict[str, Any]] = {}
@@ -182,7 +184,7 @@ def _read_edges(
                 nodes[step.far, node["id"]] = dict(node)
         if len(rows) > left:
             last = rows[left - 1]["e"]["id"] if left else after
-            return edges, list(nodes.values()), _Position(reader.snapshot.commit.id, number, last)
+            return edges, list(nodes.values()), _EdgePosition(reader.snapshot.commit.id, number, last)
         after = ""
     return edges, list(nodes.values()), None
 
@@ -224,15 +226,15 @@ def _iter_missing(reader: SnapshotReader, given: Mapping[str, list[str]]) -> Ite
         yield from (NodeKey(type_name, id_) for id_ in dict.fromkeys(ids) if id_ not in found)
 
 
-def _encode(position: _Position) -> str:
+def _encode(position: _EdgePosition) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
-def _decode(text: str) -> _Position:
+def _decode(text: str) -> _EdgePosition:
     check_text("cursor", text)
     try:
         data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        position = get_decoder(_Position).decode(data)
+        position = get_decoder(_EdgePosition).decode(data)
     except (binascii.Error, UnicodeError, ValueError, msgspec.MsgspecError, RecursionError):
         raise _refuse_cursor() from None
     if position.step < 0:

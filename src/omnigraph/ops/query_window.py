@@ -8,14 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.engine.column_types import ColumnKind
+from omnigraph.engine.column_types import ShapeKind, describe_columns
+from omnigraph.engine.output.result_pipeline import ResultFrame
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.errors import BadArgumentError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_text
-from omnigraph.ops.query import QueryCall, build_target, query_snapshot, resolve_snapshot, start_budget
+from omnigraph.ops.query import QueryCall, build_target, execute_query, resolve_snapshot, start_budget
 from omnigraph.ops.session import Session
 from omnigraph.schema.findings import join_words
 
@@ -26,7 +27,7 @@ _MAX_SORT_KEYS = 16
 _ENTRY_BYTES = 64 * 1024
 
 
-class SortKey(JsonStruct, frozen=True, kw_only=False):
+class SortColumn(JsonStruct, frozen=True, kw_only=False):
     """A column that orders the rows of a window; null comes last in both directions."""
 
     column: str
@@ -34,28 +35,34 @@ class SortKey(JsonStruct, frozen=True, kw_only=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class RowWindow:
     """The rows of a result that are read, and their order; without sort keys it is that of the query."""
 
     offset: int = 0
     limit: int = DEFAULT_ROWS
-    sort: tuple[SortKey, ...] = ()
+    sort: tuple[SortColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptResult:
+class _WindowFrame:
     """All rows of a result as positions, and their order; None for the order that they have."""
 
-    result: Result
+    frame: ResultFrame
     order: NDArray[np.int64] | None
 
     @property
     def nbytes(self) -> int:
         """The size in memory."""
-        return _ENTRY_BYTES + self.result.nbytes + (0 if self.order is None else self.order.nbytes)
+        return _ENTRY_BYTES + self.frame.nbytes + (0 if self.order is None else self.order.nbytes)
+
+    def read(self, window: RowWindow, budget: Budget) -> pa.RecordBatch:
+        """Read the rows of a window, within a budget."""
+        frame = self.frame.with_budget(budget)
+        first, last = min(window.offset, frame.size), min(window.offset + window.limit, frame.size)
+        return frame.fetch(first, last) if self.order is None else frame.take(self.order[first:last])
 
 
-def query_window(session: Session, call: QueryCall, window: Window, budget: Budget | None = None) -> Result:
+def query_window(session: Session, call: QueryCall, window: RowWindow, budget: Budget | None = None) -> Result:
     """Return some rows of a query's result; `total_rows` of it is the number of all.
 
     The first call runs the query and keeps where its rows are, as long as there is space in the cache of reads; others
@@ -74,25 +81,24 @@ def query_window(session: Session, call: QueryCall, window: Window, budget: Budg
     params = repr(sorted(call.params.items()))
     key = ("window", realm, snapshot.commit.id, call.source.text, call.name, params, call.engine, window.sort)
 
-    def run() -> _KeptResult:
-        result = query_snapshot(session, call, snapshot, budget)
-        return _KeptResult(result.with_budget(Budget(session.runtime.clock)), _find_order(result, window.sort, budget))
+    def run() -> _WindowFrame:
+        frame = execute_query(session, call, snapshot, budget)
+        # It outlives this call, and so its budget.
+        return _WindowFrame(frame.with_budget(Budget(session.runtime.clock)), _find_order(frame, window.sort, budget))
 
-    kept = session.reads.get_or_build(key, run, lambda found: found.nbytes, budget)
-    rows = kept.result.with_budget(budget)
-    first, last = min(window.offset, rows.row_count), min(window.offset + window.limit, rows.row_count)
-    batch = rows.part(first, last) if kept.order is None else rows.take(kept.order[first:last])
+    # The key says all that the rows depend on, but for `now()`, which stays that of the first window.
+    rows = session.reads.get_or_build(key, run, lambda built: built.nbytes, budget)
     return Result.of_table(
-        pa.Table.from_batches([batch], schema=rows.schema),
+        pa.Table.from_batches([rows.read(window, budget)], schema=rows.frame.schema),
         commit_id=snapshot.commit.id,
         target=build_target(call, snapshot),
-        query_name=rows.query_name,
-        notes=rows.notes,
-        total_rows=rows.row_count,
+        query_name=rows.frame.query.name,
+        notes=rows.frame.notes,
+        total_rows=rows.frame.size,
     )
 
 
-def _check_window(window: Window) -> None:
+def _check_window(window: RowWindow) -> None:
     if not 1 <= window.limit <= MAX_ROWS:
         raise BadArgumentError("limit", f"{window.limit:,}", f"a window has 1 to {MAX_ROWS:,} rows")
     if window.offset < 0:
@@ -103,7 +109,7 @@ def _check_window(window: Window) -> None:
         check_text("column", key.column)
 
 
-def _find_order(result: Result, sort: Sequence[SortKey], budget: Budget) -> NDArray[np.int64] | None:
+def _find_order(frame: ResultFrame, sort: Sequence[SortColumn], budget: Budget) -> NDArray[np.int64] | None:
     """Return the rows in the order of the keys; rows that are equal by these stay in the order of the result.
 
     Raises:
@@ -113,8 +119,8 @@ def _find_order(result: Result, sort: Sequence[SortKey], budget: Budget) -> NDAr
         return None
     sortable = [
         column.name
-        for column, field in zip(result.types, result.schema, strict=True)
-        if column.kind is ColumnKind.VALUE and not pa.types.is_nested(field.type)
+        for column, field in zip(describe_columns(frame.schema), frame.schema, strict=True)
+        if column.kind is ShapeKind.VALUE and not pa.types.is_nested(field.type)
     ]
     for key in sort:
         if key.column not in sortable:
@@ -124,8 +130,8 @@ def _find_order(result: Result, sort: Sequence[SortKey], budget: Budget) -> NDAr
             )
             raise BadArgumentError("sort", f"`{key.column}`", listed if sortable else "no column of it has an order")
     names = list(dict.fromkeys(key.column for key in sort))
-    columns = result.read_columns(names)
-    budget.claim(columns.nbytes, f"sorting {result.row_count:,} rows")
+    columns = frame.read_columns(names)
+    budget.claim(columns.nbytes, f"sorting {frame.size:,} rows")
     try:
         # Stable: equal rows stay in their order. Null comes last by default.
         keys = [(key.column, "descending" if key.descending else "ascending") for key in sort]

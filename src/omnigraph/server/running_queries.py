@@ -22,7 +22,7 @@ class _Running:
 
 
 class RunningQueries:
-    """The named requests in progress, by graph and actor: nobody sees or cancels those of another. Thread-safe."""
+    """The named requests in progress, by graph and actor: no actor sees or cancels those of another. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class RunningQueries:
         """Return the named requests of an actor that are in progress, oldest first, in their JSON form."""
         now = self._clock.monotonic()
         with self._lock:
-            found = [(key[2], running) for key, running in self._running.items() if key[:2] == (graph, actor)]
+            own = [(key[2], running) for key, running in self._running.items() if key[:2] == (graph, actor)]
         return [
             {
                 "query_id": query_id,
@@ -73,5 +73,5 @@ class RunningQueries:
                 "started_at": running.started_at,
                 "seconds": round(now - running.began, 3),
             }
-            for query_id, running in found
+            for query_id, running in own
         ]

@@ -12,7 +12,7 @@ from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.catalog_report import CatalogReport
 from omnigraph.ops.find_entities import EntityMatches
 from omnigraph.ops.lint import LintReport
-from omnigraph.ops.neighbours import Neighbours
+from omnigraph.ops.neighbours import NeighbourPage
 from omnigraph.ops.permissions import BranchPermissions, Permissions
 from omnigraph.options import QueryEngine
 from omnigraph.server.client.requests import GraphCalls, build_query_body, format_optional_instant
@@ -90,7 +90,7 @@ class RemoteBrowse:
         at: datetime | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
-    ) -> Neighbours:
+    ) -> NeighbourPage:
         """Return edges of some nodes, and the nodes at the other ends; see `Graph.neighbours`."""
         body = {
             "nodes": [{"type": type_name, "id": id_} for type_name, id_ in nodes],
@@ -102,7 +102,7 @@ class RemoteBrowse:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
-        return decode_struct(Neighbours, self._calls.post("neighbours", body))
+        return decode_struct(NeighbourPage, self._calls.post("neighbours", body))
 
     def search(
         self,

@@ -10,7 +10,8 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.ipc as pa_ipc
 
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.server.client.http_transport import Transport
 
 # Arrow asks for a few bytes at a time; each read of a response would lock and copy.

@@ -23,12 +23,13 @@ from omnigraph.ops.lint import LintReport, ParameterShape, QueryShape
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.merge_result import MergeResult
 from omnigraph.ops.mutate import MutationResult
-from omnigraph.ops.neighbours import Degree, Neighbours, NodeKey
+from omnigraph.ops.neighbours import Degree, NeighbourPage, NodeKey
 from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.reset import ResetResult
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.ops.scrub_damage import DamagedFile
+from omnigraph.ops.surroundings import Surroundings
 from omnigraph.ops.tag import Tag
 from omnigraph.ops.verify import VerifyResult
 from omnigraph.query.completion import Completion
@@ -54,7 +55,7 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     LintReport: "LintAnswer",
     QueryShape: "QueryShapeAnswer",
     ParameterShape: "ParameterAnswer",
-    Neighbours: "NeighboursAnswer",
+    NeighbourPage: "NeighboursAnswer",
     NodeKey: "NodeKeyAnswer",
     Degree: "DegreeAnswer",
     IndexReport: "IndexAnswer",
@@ -66,6 +67,7 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     Proposal: "ProposalAnswer",
     RepairResult: "RepairAnswer",
     ScrubReport: "GraphScrub",
+    Surroundings: "SurroundingsAnswer",
     Tag: "TagAnswer",
     VerifyResult: "VerifyAnswer",
 }

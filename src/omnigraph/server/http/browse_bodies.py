@@ -94,7 +94,7 @@ class GraphMeAnswer(msgspec.Struct, kw_only=True):
 
 
 class CancelledAnswer(msgspec.Struct, kw_only=True):
-    """Whether a request of that name was running, and was told to stop."""
+    """Whether a request of that name was running, and now ends."""
 
     query_id: str
     cancelled: bool

@@ -9,6 +9,7 @@ import msgspec
 from omnigraph.engine.column_types import ColumnType
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.scrub import ScrubReport
+from omnigraph.ops.surroundings import Surroundings
 from omnigraph.server.http_errors import BadRequestError
 from omnigraph.struct_decoder import convert
 
@@ -375,6 +376,8 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
     """The number of differences by type, if only counts are requested."""
     schema: dict[str, Any] | None = None
     """The differences between the two schemas; null if they are equal."""
+    graph: Surroundings | msgspec.UnsetType = msgspec.UNSET
+    """What lies around the changes of the page and did not change; only with `around`."""
 
 
 class ChangesAnswer(msgspec.Struct, kw_only=True):

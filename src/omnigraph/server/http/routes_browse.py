@@ -10,7 +10,7 @@ from starlette.responses import Response
 from omnigraph.lang.source import Source
 from omnigraph.ops.find_entities import EntityMatches
 from omnigraph.ops.lint import LintReport
-from omnigraph.ops.neighbours import Neighbours
+from omnigraph.ops.neighbours import NeighbourPage
 from omnigraph.policy import Action, DeniedError
 from omnigraph.server.http.browse_bodies import (
     CancelledAnswer,
@@ -63,14 +63,14 @@ async def lint(request: Request, graph: GraphId) -> Response:
     return await respond_large_json(report.to_json, service.limits)
 
 
-@router.post("/graphs/{graph}/neighbours", **describe_route(Neighbours, body=NeighboursBody))
+@router.post("/graphs/{graph}/neighbours", **describe_route(NeighbourPage, body=NeighboursBody))
 async def neighbours(request: Request, graph: GraphId) -> Response:
     """Return edges of some nodes, the nodes at their other ends, and the number of edges of each node."""
     body = await read_body(request, NeighboursBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, body.branch)
     budget = service.build_read_budget(body.seconds, body.memory_bytes)
-    found = await service.read(
+    page = await service.read(
         request,
         budget,
         partial(
@@ -87,8 +87,8 @@ async def neighbours(request: Request, graph: GraphId) -> Response:
         ),
         query_id=body.query_id,
     )
-    get_exchange(request).commit = found.commit_id
-    return await respond_large_json(found.to_json, service.limits)
+    get_exchange(request).commit = page.commit_id
+    return await respond_large_json(page.to_json, service.limits)
 
 
 @router.post("/graphs/{graph}/search", **describe_route(EntityMatches, body=SearchBody))
@@ -98,7 +98,7 @@ async def search(request: Request, graph: GraphId) -> Response:
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, body.branch)
     budget = service.build_read_budget(body.seconds, body.memory_bytes)
-    found = await service.read(
+    page = await service.read(
         request,
         budget,
         partial(
@@ -113,8 +113,8 @@ async def search(request: Request, graph: GraphId) -> Response:
         ),
         query_id=body.query_id,
     )
-    get_exchange(request).commit = found.commit_id
-    return await respond_large_json(found.to_json, service.limits)
+    get_exchange(request).commit = page.commit_id
+    return await respond_large_json(page.to_json, service.limits)
 
 
 @router.get("/me", **describe_route(MeAnswer))
@@ -136,21 +136,21 @@ async def permissions(
     after = None if cursor is None else decode_cursor(cursor, NameCursor).after
 
     def build_page() -> dict[str, object]:
-        found = handle.permissions(branches=None if branch is None else [branch]).to_json()
-        if not found["actions"] and not found["branches"]:
+        document = handle.permissions(branches=None if branch is None else [branch]).to_json()
+        if not document["actions"] and not document["branches"]:
             # As for a graph that there is not.
             raise DeniedError(exchange.actor.name, Action.READ.value, branch)
         rest = [
             item
-            for item in found["branches"]
+            for item in document["branches"]
             if after is None or (item["name"] != "main" and (after == "main" or item["name"] > after))
         ]
         next_cursor = encode_cursor(NameCursor(rest[limit - 1]["name"])) if len(rest) > limit else None
         actor = {"actor": exchange.actor.name, "groups": sorted(exchange.actor.groups), "graph": graph}
-        return {**found, **actor, "branches": rest[:limit], "next_cursor": next_cursor}
+        return {**document, **actor, "branches": rest[:limit], "next_cursor": next_cursor}
 
-    document = await service.run(request, build_page)
-    return await respond_large_json(lambda: document, service.limits)
+    page = await service.run(request, build_page)
+    return await respond_large_json(lambda: page, service.limits)
 
 
 @router.get("/graphs/{graph}/running", **describe_route(RunningAnswer))
