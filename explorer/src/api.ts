@@ -2,7 +2,7 @@
 import createClient from "openapi-fetch";
 import type { paths } from "./generated/api";
 import { token, expel } from "./session";
-import { reachable } from "./reachable";
+import { noteReach } from "./reachable";
 
 /** An answer of the server that is an error: `code` names it, `facts` are the fields of that error. */
 export class ApiError extends Error {
@@ -29,11 +29,11 @@ export const client = createClient<paths>({
   async fetch(request: Request) {
     try {
       const response = await fetch(request);
-      reachable.value = true;
+      noteReach(true);
       return response;
     } catch (error) {
       if (request.signal.aborted) throw error;
-      reachable.value = false;
+      noteReach(false);
       throw new UnreachableError();
     }
   },

@@ -41,6 +41,7 @@ function Page() {
         <Problem error={storeError.value} />
         {!graphs.value && !storeError.value && <Busy />}
         {graphs.value && !isKnown && <NoGraph />}
+        {isKnown && !commit.value && !storeError.value && <Busy />}
         {isKnown && commit.value && <Shown key={`${graph.value}/${view.value}`} />}
       </main>
       <Footer />

@@ -2,6 +2,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import { client, isAbort, take } from "./api";
 import { branch, go, graph, place } from "./location";
+import { returns } from "./reachable";
 import { isOpen, token } from "./session";
 import type { Branch, Catalog, Commit } from "./shapes";
 
@@ -23,8 +24,11 @@ export const storeError = signal<Error | undefined>(undefined);
 /** Counts up after each write of this page and when a newer head is taken, so that everything is read again. */
 export const epoch = signal(0);
 
-/** The commit that every view shows. */
-export const commit = computed(() => place.value.commit ?? commits.value[0]?.id ?? null);
+/** The graph and branch that the commits are of. */
+const commitsOf = signal("");
+const here = computed(() => JSON.stringify([graph.value, branch.value]));
+/** The commit that every view shows; null until the commits of the branch are known. */
+export const commit = computed(() => (commitsOf.value === here.value ? (place.value.commit ?? commits.value[0]?.id ?? null) : null));
 export const isPinned = computed(() => place.value.commit !== null);
 /** The state for a request: the same for all views. */
 export const state = computed(() => ({ branch: branch.value, snapshot: commit.value }));
@@ -69,17 +73,17 @@ async function readAll<T>(limit: number, ask: (cursor: string | undefined) => Pr
 
 export function startStore(): void {
   keep((signal) => {
-    void epoch.value;
+    void [epoch.value, returns.value];
     if (!token.value && !isOpen.value) return undefined;
     return readGraphs(signal);
   });
   keep((signal) => {
-    void epoch.value;
+    void [epoch.value, returns.value];
     if (!hasGraph()) return undefined;
     return readBranches(graph.value, signal);
   });
   keep((signal) => {
-    void epoch.value;
+    void [epoch.value, returns.value];
     if (!hasGraph()) return undefined;
     return readCommits(graph.value, branch.value, signal);
   });
@@ -127,6 +131,7 @@ async function readCommits(name: string, ofBranch: string, abort: AbortSignal): 
     storeError.value = undefined;
     commits.value = page.items;
     olderCursor.value = page.next;
+    commitsOf.value = JSON.stringify([name, ofBranch]);
   });
 }
 

@@ -36,7 +36,9 @@ class Browser:
     def __init__(self) -> None:
         environment = {**os.environ, "NODE_OPTIONS": ""}
         command = [str(node()), str(DRIVER), str(EXPLORER), str(CHROMIUM)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+        )
         self.version = str(self._read())
         assert self.version.startswith(MAJOR), self.version
 

@@ -44,7 +44,9 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it serves."""
         settings = self.home / "omnigraph.toml"
-        settings.write_text(settings.read_text(encoding="utf-8").replace("127.0.0.1:0", f"127.0.0.1:{self.port}"), encoding="utf-8")
+        settings.write_text(
+            settings.read_text(encoding="utf-8").replace("127.0.0.1:0", f"127.0.0.1:{self.port}"), encoding="utf-8"
+        )
         command = [sys.executable, "-m", "omnigraph", "serve", "--config", str(settings)]
         log = self.home / "server.log"
         log.write_bytes(b"")

@@ -54,7 +54,12 @@ async function open({ url, token = null, scheme = "light", width = 1360, height 
   if (token) await context.addInitScript((given) => sessionStorage.getItem("omnigraph-token") ?? sessionStorage.setItem("omnigraph-token", given), token);
   page = await context.newPage();
   page.setDefaultTimeout(60_000);
-  page.on("console", (message) => ["error", "warning"].includes(message.type()) && seen.console.push(`${message.type()}: ${message.text()}`));
+  page.on("console", (message) => {
+    // What the software rasteriser says about itself is no complaint about the page.
+    if (["error", "warning"].includes(message.type()) && !/GL Driver Message|swiftshader/i.test(message.text())) {
+      seen.console.push(`${message.type()}: ${message.text()} ${message.location().url}`);
+    }
+  });
   page.on("pageerror", (error) => seen.console.push(`exception: ${error.stack}`));
   page.on("request", (request) => seen.requests.push({ method: request.method(), url: request.url() }));
   page.on("dialog", (dialog) => void dialog.accept());
@@ -81,6 +86,9 @@ async function audit() {
 async function settled(view) {
   await page.waitForSelector(`.page[data-view="${view}"] [data-state="ready"]`);
 }
+
+// A request that a test holds back may end after its page.
+process.on("unhandledRejection", (error) => seen.console.push(`rejection: ${error}`));
 
 const AsyncFunction = (async () => undefined).constructor;
 const reply = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);

@@ -78,15 +78,36 @@ drain_seconds = 5
 
 [limits]
 body_seconds = 60
+memory_bytes = 100_000_000
 
 [graphs.social]
 uri = "social.omni"
 queries = "queries"
 """
-PEOPLE = (
-    "Ada Alan Barbara Claude Dorothy Edsger Frances Grace Hedy Ivan Jean Katherine Leslie Margaret Niklaus Ole Radia"
-    " Shafi Tony Ursula Vint Whitfield"
-).split()
+PEOPLE = [
+    "Ada",
+    "Alan",
+    "Barbara",
+    "Claude",
+    "Dorothy",
+    "Edsger",
+    "Frances",
+    "Grace",
+    "Hedy",
+    "Ivan",
+    "Jean",
+    "Katherine",
+    "Leslie",
+    "Margaret",
+    "Niklaus",
+    "Ole",
+    "Radia",
+    "Shafi",
+    "Tony",
+    "Ursula",
+    "Vint",
+    "Whitfield",
+]
 COMPANIES = {"Acme": 1999, "Initech": 2008, "Hooli": 2012, "Tyrell": 1982}
 PROJECTS = {"Apollo": 900_000, "Borealis": 240_000, "Cassini": 410_000, "Daedalus": 75_000, "Euclid": 130_000}
 CITIES = ("Bern", "Delft", "Lagos", "Osaka", "Porto")
@@ -139,9 +160,15 @@ def records() -> Iterator[dict[str, object]]:
                 "bio": f"{name} works on {dice.choice(('compilers', 'networks', 'proofs', 'telescopes'))}.",
             },
         }
-        yield {"edge": "WorksAt", "from": name, "to": list(COMPANIES)[place // 5 % 4], "data": {"title": ROLES[place % 4]}}
+        yield {
+            "edge": "WorksAt",
+            "from": name,
+            "to": list(COMPANIES)[place // 5 % 4],
+            "data": {"title": ROLES[place % 4]},
+        }
         yield {"edge": "WorksOn", "from": name, "to": list(PROJECTS)[place * 7 % 5], "data": {"hours": 8 + place % 5}}
-        for other in {people[(place + 1) % 5 + place // 5 * 5 if place % 5 < 4 else place - 3], dice.choice(people)} - {name}:
+        beside = people[(place + 1) % 5 + place // 5 * 5 if place % 5 < 4 else place - 3]
+        for other in sorted({beside, dice.choice(people)} - {name}):
             if other in people:
                 yield {"edge": "Knows", "from": name, "to": other, "data": {"since": f"20{10 + place % 15}-05-04"}}
 
@@ -162,7 +189,9 @@ def build_story(home: Path, today: datetime | None = None) -> Story:
     write('query q() { update Person set { age: 39 } where name = "Ada" }', actor="ada", message="Ada had her birthday")
     clock.at += timedelta(hours=3)
     write(
-        'query q() { update Person set { city: "Zurich" } where name = "Grace" }', actor="ada", message="Grace moved to Zurich"
+        'query q() { update Person set { city: "Zurich" } where name = "Grace" }',
+        actor="ada",
+        message="Grace moved to Zurich",
     )
     clock.at = start - timedelta(hours=2)
     propose(graph, clock, home)
@@ -174,7 +203,10 @@ def propose(graph: og.Graph, clock: StoryClock, home: Path) -> None:
     """What the agent did on its branch: additions, corrections, a deletion, and two values that main has changed too."""
     add = home / "found.jsonl"
     found: list[dict[str, object]] = [
-        {"type": "Person", "data": {"name": name, "role": "researcher", "city": "Delft", "email": f"{name.lower()}@example.org"}}
+        {
+            "type": "Person",
+            "data": {"name": name, "role": "researcher", "city": "Delft", "email": f"{name.lower()}@example.org"},
+        }
         for name in ("Radia", "Whitfield")
     ]
     found += [
@@ -187,7 +219,8 @@ def propose(graph: og.Graph, clock: StoryClock, home: Path) -> None:
     graph.load(add, mode="merge", branch=BRANCH, actor="agent-7", message="people found in the conference programme")
     texts = {
         "ages and cities from the register": (
-            'query q() { update Person set { age: 40 } where name = "Ada" update Person set { city: "Kyoto" } where name = "Grace" }'
+            'query q() { update Person set { age: 40 } where name = "Ada"'
+            ' update Person set { city: "Kyoto" } where name = "Grace" }'
         ),
         "budgets of this year": 'query q() { update Project set { budget: 455000 } where name = "Cassini" }',
         "Alan leads now": 'query q() { update Person set { role: "manager" } where name = "Alan" }',
@@ -210,5 +243,6 @@ def lay_out(home: Path) -> None:
 def write_tokens(home: Path, actors: tuple[str, ...]) -> None:
     """The tokens file, with those actors."""
     path = home / "tokens.toml"
-    path.write_text("".join(format_token_entry(TOKENS[one], one, (f"{one}s",)) for one in actors), encoding="utf-8")
+    entries = [format_token_entry(TOKENS[one], one, (f"{one}s",)) for one in actors]
+    path.write_text("".join(entries), encoding="utf-8")
     path.chmod(0o600)

@@ -1,5 +1,7 @@
 """What the page says and does when the server, the token or the network fails."""
 
+from pathlib import Path
+
 import pytest
 
 from explorer.browser import Browser, link
@@ -9,21 +11,23 @@ from explorer.story import ACTORS, BRANCH, TOKENS, Story, build_story, write_tok
 CONFLICTS_FROM_BRANCH = 'button:has-text("All from agent/enrich")'
 MERGE = '.merge-bar button:has-text("Merge into main")'
 LOSE_ANSWER = """
-await page.route("**/merge", async (route) => {
-  if (route.request().postDataJSON().dry_run) return route.continue();
-  if (args.reaches) await route.fetch();
-  await page.unroute("**/merge");
-  await page.route("**/graphs/**", (other) => other.abort());
-  await route.abort();
+let isLost = false;
+await page.route("**/graphs/**", async (route) => {
+  const request = route.request();
+  if (request.url().endsWith("/merge") && !request.postDataJSON().dry_run) {
+    if (args.reaches) await route.fetch();
+    isLost = true;
+  }
+  return isLost ? route.abort() : route.continue();
 });
 """
 
 
 @pytest.mark.parametrize("has_reached", [True, False])
 def test_a_merge_whose_answer_is_lost_is_unknown_and_then_found_out(
-    browser: Browser, tmp_path: object, has_reached: bool
+    browser: Browser, tmp_path: Path, has_reached: bool
 ) -> None:
-    story = build_story(tmp_path)  # type: ignore[arg-type]  # a path
+    story = build_story(tmp_path)
     with serving(story.home) as server:
         browser.open(link(server.base, "review", branch=BRANCH), token=TOKENS["ada"])
         browser.settle("review")
@@ -41,13 +45,13 @@ def test_a_merge_whose_answer_is_lost_is_unknown_and_then_found_out(
 
         browser.wait(".outcome.good" if has_reached else ".outcome.bad")
         words = browser.text(".outcome")
-    commits = [commit.operation for commit in story.graph.log(limit=1)]
+    commits = [commit.operation for commit in story.graph.commits(limit=1)]
     assert ("had committed it" in words) == has_reached
     assert ("merge" in commits) == has_reached
 
 
 def test_a_reload_in_the_midst_keeps_the_place_and_the_session(browser: Browser, server: Server, story: Story) -> None:
-    commit = story.graph.log(limit=2)[1].id
+    commit = story.graph.commits(limit=2)[1].id
     browser.open(link(server.base, "graph", branch="main", commit=commit, type="Person", id="Ada"), token=TOKENS["ada"])
     browser.settle("graph")
     before = browser.text(".canvas ~ *, .graph .bar")
@@ -61,8 +65,8 @@ def test_a_reload_in_the_midst_keeps_the_place_and_the_session(browser: Browser,
     assert browser.complaints() == []
 
 
-def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(browser: Browser, tmp_path: object) -> None:
-    story = build_story(tmp_path)  # type: ignore[arg-type]  # a path
+def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(browser: Browser, tmp_path: Path) -> None:
+    story = build_story(tmp_path)
     with serving(story.home) as server:
         browser.open(link(server.base, "schema", branch="main"), token=TOKENS["ada"])
         browser.settle("schema")
@@ -74,7 +78,9 @@ def test_the_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(brows
         browser.run("await page.locator('.banner').waitFor({ state: 'detached' })")
 
 
-def test_a_revoked_token_ends_the_session_and_shows_nothing_more(browser: Browser, server: Server, story: Story) -> None:
+def test_a_revoked_token_ends_the_session_and_shows_nothing_more(
+    browser: Browser, server: Server, story: Story
+) -> None:
     browser.open(link(server.base, "graph", branch="main"), token=TOKENS["ada"])
     browser.settle("graph")
 
@@ -88,7 +94,10 @@ def test_a_revoked_token_ends_the_session_and_shows_nothing_more(browser: Browse
 
 
 def test_a_query_that_is_too_large_says_so_and_the_page_lives_on(browser: Browser, server: Server) -> None:
-    text = "query q() { match { $a: Person $b: Person $c: Person $d: Person $e: Person } return { $a.name, $b.name, $c.name, $d.name, $e.name } }"
+    text = (
+        "query q() { match { $a: Person $b: Person $c: Person $d: Person $e: Person }"
+        " return { $a.name, $b.name, $c.name, $d.name, $e.name } }"
+    )
     browser.open(link(server.base, "query", branch="main"), token=TOKENS["ada"])
     browser.settle("query")
     browser.run("await page.locator('.editor .cm-content').fill(args.text)", text=text)

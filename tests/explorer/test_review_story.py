@@ -55,7 +55,7 @@ def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
     assert len({one[2] for one in drawn}) == 4, "inserted, updated, deleted and unchanged have a colour each"
 
     # A click on the picture shows before and after, and who did it.
-    browser.run('await page.locator(\'.canvas[data-moving="false"]\').first().waitFor()')
+    browser.run("await page.locator('.canvas[data-moving=\"false\"]').first().waitFor()")
     browser.run(POSITION, key=json.dumps(["Person", "Ada"], separators=(",", ":")))
     detail = browser.text(".detail:has(.author)")
     assert "agent-7" in detail
@@ -72,7 +72,7 @@ def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
     browser.click('.merge-bar button:has-text("Merge into main")')
     browser.wait('.outcome.good:has-text("is merged into main")')
 
-    merged = story.graph.log(limit=1)[0]
+    merged = story.graph.commits(limit=1)[0]
     assert (merged.actor, merged.message) == ("ada", "checked against the register")
     people = {row["name"]: row for row in rows_of(story)}
     assert (people["Ada"]["age"], people["Grace"]["city"]) == (41, "Kyoto")
@@ -98,7 +98,7 @@ def rows_of(story: Story) -> list[dict[str, object]]:
 
 def look_back_through_every_view(browser: Browser, story: Story) -> None:
     """Each stop of the slider moves every view to the same commit."""
-    commits = [commit.id for commit in story.graph.log()]
+    commits = [commit.id for commit in story.graph.commits()]
     browser.run(
         "await page.evaluate((hash) => (location.hash = hash), args.hash)",
         hash="#/social/query?branch=main&query=" + "match%20%7B%20%24p%3A%20Person%20%7D%20return%20%7B%20%24p%20%7D",

@@ -1,7 +1,7 @@
 // What a component shows while the server is asked, and how an answer that comes too late is dropped.
 import { useEffect, useState } from "preact/hooks";
-import { isAbort } from "../api";
-import { reachable } from "../reachable";
+import { isAbort, UnreachableError } from "../api";
+import { returns } from "../reachable";
 
 export interface Loaded<T> {
   value: T | undefined;
@@ -15,7 +15,6 @@ export interface Loaded<T> {
  */
 export function useLoad<T>(load: ((abort: AbortSignal) => Promise<T>) | null, inputs: unknown[]): Loaded<T> {
   const [state, setState] = useState<Loaded<T>>({ value: undefined, error: undefined, isLoading: load !== null });
-  const isReachable = reachable.value;
   useEffect(() => {
     if (!load) {
       setState({ value: undefined, error: undefined, isLoading: false });
@@ -25,10 +24,13 @@ export function useLoad<T>(load: ((abort: AbortSignal) => Promise<T>) | null, in
     setState((last) => ({ ...last, isLoading: true }));
     load(abort.signal).then(
       (value) => abort.signal.aborted || setState({ value, error: undefined, isLoading: false }),
-      (error: Error) =>
-        abort.signal.aborted || isAbort(error) || setState({ value: undefined, error, isLoading: false }),
+      (error: Error) => {
+        if (abort.signal.aborted || isAbort(error)) return;
+        // While the server is gone, what was read stays; the banner says that it may be old.
+        setState((last) => ({ value: error instanceof UnreachableError ? last.value : undefined, error, isLoading: false }));
+      },
     );
     return () => abort.abort();
-  }, [...inputs, load !== null, isReachable || state.error !== undefined]);
+  }, [...inputs, load !== null, returns.value]);
   return state;
 }

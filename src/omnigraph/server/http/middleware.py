@@ -89,10 +89,12 @@ class RequestMiddleware:
             raise ServerUnavailableError.server_stopping()
         if self._connections is not None and self._connections.is_exceeded:
             raise ServerUnavailableError.server_busy()
-        if is_explorer_path(scope["path"]) and scope["method"] in {"GET", "HEAD"}:
+        if not is_explorer_path(scope["path"]):
+            self._authenticate(headers, exchange)
+        elif scope["method"] != "POST":
+            # Files from memory: they count towards nobody's requests.
             await self._app(scope, receive, send)
             return
-        self._authenticate(headers, exchange)
         limit = self._service.limits.body_bytes
         if _LOAD_PATH.fullmatch(scope["path"]):
             limit = self._service.limits.load_bytes
