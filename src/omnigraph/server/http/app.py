@@ -13,6 +13,8 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.server.http import (
     routes_browse,
     routes_changes,
+    routes_explorer,
+    routes_explorer_token,
     routes_history,
     routes_maintenance,
     routes_mcp,
@@ -41,6 +43,9 @@ ROUTERS = (
     routes_maintenance.router,
     routes_stored_queries.router,
     routes_mcp.router,
+    # Before the files, whose route takes every path below.
+    routes_explorer_token.router,
+    routes_explorer.router,
 )
 # Generators of clients and viewers of the OpenAPI document group the routes by these.
 ROUTER_TAGS: tuple[str, ...] = (
@@ -54,6 +59,8 @@ ROUTER_TAGS: tuple[str, ...] = (
     "maintenance",
     "stored queries",
     "agents",
+    "explorer",
+    "explorer",
 )
 
 
