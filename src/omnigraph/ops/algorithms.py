@@ -24,7 +24,7 @@ from omnigraph.engine.algorithms.topological_order import sort_topologically
 from omnigraph.engine.algorithms.triangles import count_triangles
 from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.result import Target
+from omnigraph.engine.result_forms import Target
 from omnigraph.engine.view import View
 from omnigraph.errors import QueryError
 from omnigraph.lang.spelling import find_closest

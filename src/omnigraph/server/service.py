@@ -34,6 +34,8 @@ from omnigraph.server.graph_root import GraphRoot
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
 from omnigraph.server.metrics import GRAPH_LABEL, Metrics, Samples
+from omnigraph.server.one_time_codes import OneTimeCodes
+from omnigraph.server.running_queries import RunningQueries
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.server.traces import Traces, load_traces
 from omnigraph.storage.io_counters import count_process_requests
@@ -132,6 +134,10 @@ class Service:
     """Verifies files in the background, unless disabled in the settings."""
     graph_root: GraphRoot = field(init=False)
     """The graphs that clients create and delete."""
+    running: RunningQueries = field(init=False)
+    """The requests that can be cancelled by their names."""
+    codes: OneTimeCodes = field(init=False)
+    """The codes by which pages get their tokens."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
     traces: Traces | None = None
@@ -143,13 +149,22 @@ class Service:
 
     def __post_init__(self) -> None:
         self.graph_root = GraphRoot(self.config, self.runtime, self.registry)
+        self.running = RunningQueries(self.runtime.clock)
+        self.codes = OneTimeCodes(self.runtime.clock)
 
     @classmethod
-    def start(
-        cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False, fleet: Fleet | None = None
+    def start(  # noqa: PLR0913 - all but the first two by name
+        cls,
+        config: ServerConfig,
+        runtime: Runtime,
+        *,
+        is_open_to_all: bool = False,
+        grants_all: bool = False,
+        fleet: Fleet | None = None,
     ) -> "Service":
         """Open all graphs, load tokens, policies and stored queries, and start the background threads.
 
+        A server that is open to all needs no token. One that `grants_all` does, and any token may do everything.
         Of several workers, only one maintains, recovers and verifies the graphs.
 
         Raises:
@@ -164,7 +179,7 @@ class Service:
         if config.has_telemetry:
             traces = load_traces()
             runtime = replace(runtime, telemetry=Telemetry(parent=runtime.telemetry, spans=traces))
-        registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
+        registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all or grants_all)
         registry.open_all()
         admission = Admission(config.limits, fleet)
         service = cls(
@@ -287,8 +302,9 @@ class Service:
         *,
         is_long: bool = False,
         key: Hashable | None = None,
+        query_id: str | None = None,
     ) -> T:
-        """Run `work` in a thread, and cancel its budget if the client disconnects.
+        """Run `work` in a thread, and cancel its budget if the client disconnects, or cancels `query_id`.
 
         Long work queues with the writes, so that it leaves threads to short reads. If there are workers for long
         requests, they do it; and also work that is not done after a while, which is known by its `key` from then on.
@@ -296,6 +312,15 @@ class Service:
         Raises:
             HandedOverError: One of them is to answer this request.
         """
+        # The last part of the path names what runs, as in `/graphs/{graph}/query`.
+        exchange = get_exchange(request)
+        route = getattr(request.scope.get("route"), "path", "").rpartition("/")[2]
+        with self.running.track(exchange.graph or "", exchange.actor.name, query_id, route, budget):
+            return await self._read_watched(request, budget, work, is_long=is_long, key=key)
+
+    async def _read_watched(
+        self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool, key: Hashable | None
+    ) -> T:
         exchange = get_exchange(request)
         fleet = None if exchange.is_relayed or exchange.action is Action.CHANGE else self.fleet
         if fleet is not None and fleet.find_long_worker() is None:
