@@ -302,11 +302,13 @@ class Graph(HistoryMethods, MaintenanceMethods):
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
         analyze: bool = False,
+        cypher: bool = False,
         budget: Budget | None = None,
     ) -> "Explained":
         """Explain how `query` would run: its engine, and the steps with access paths and expected numbers of rows.
 
-        With `analyze` the query is run, and the steps also have their actual numbers.
+        With `analyze` the query is run, and the steps also have their actual numbers. If `cypher`, the text is a
+        statement of Cypher.
 
         Raises:
             What `query` raises.
@@ -322,6 +324,7 @@ class Graph(HistoryMethods, MaintenanceMethods):
             memory_bytes=memory_bytes,
             engine=parse_choice("engine", QueryEngine, engine),
         )
+        call = lazy_ops.cypher.build_cypher_call(call) if cypher else call
         return lazy_ops.explain.explain(self._session, call, analyze=analyze, budget=budget)
 
     def complete(

@@ -1,5 +1,6 @@
 """Prepare statements of Cypher as reads, so that they are run, explained, limited and paged as any other query."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from omnigraph.ops.query_cache import PreparedText
 from omnigraph.ops.session import Session
 from omnigraph.query.cypher.bind import bind_cypher, flatten_parameters, infer_parameters
 from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.query.params import ParamText
 from omnigraph.query.rules import rewrite_read
 from omnigraph.schema.catalog import Catalog
 
@@ -21,16 +23,17 @@ def build_cypher_call(call: QueryCall, *, is_strict: bool = False) -> QueryCall:
 
     If `is_strict`, unknown labels and properties are errors instead of notes of the result.
     """
+    params = {name: _read_value(value) for name, value in call.params.items()}
 
     def prepare(session: Session, schema_id: str, catalog: Catalog, check: Callable[[], None]) -> PreparedRead:
-        given = infer_parameters(call.params)
+        given = infer_parameters(params)
         key = (call.source.text, f"cypher {is_strict} {given!r}", schema_id)
 
         def build() -> PreparedText:
-            return _prepare(session, call.source, catalog, call.params, check, is_strict=is_strict)
+            return _prepare(session, call.source, catalog, params, check, is_strict=is_strict)
 
         text = session.prepared.get_or_build(key, call.source, build)
-        values = flatten_parameters(call.params)
+        values = flatten_parameters(params)
         used = {each.name: values[each.name] for each in text.read.params}
         return PreparedRead(read=text.read, params=used, notes=text.notes)
 
@@ -56,6 +59,16 @@ def _prepare(
     assert isinstance(read, ReadQuery)  # noqa: S101 - `require` raises if binding failed
     check()
     return PreparedText(rewrite_read(read), tuple(_format_note(source, each) for each in bound.diagnostics))
+
+
+def _read_value(value: object) -> object:
+    """Return a value from a command line, which is text, as JSON if it is that."""
+    if not isinstance(value, ParamText):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return str(value)
 
 
 def _format_note(source: Source, warning: Diagnostic) -> str:

@@ -22,11 +22,11 @@ from omnigraph.schema.types import ValueType
 
 
 @dataclass(frozen=True, slots=True)
-class GivenParameter:
+class ParameterShape:
     """The type of a parameter's value; None is null. A map has a parameter for each of its keys."""
 
     type: ValueType | None = None
-    fields: Mapping[str, "GivenParameter"] | None = None
+    fields: Mapping[str, "ParameterShape"] | None = None
 
 
 @dataclass
@@ -37,7 +37,7 @@ class CypherContext:
     names: CypherNames
     findings: CypherFindings
     text: str
-    given: Mapping[str, GivenParameter]
+    given: Mapping[str, ParameterShape]
     fresh: FreshNames = field(default_factory=FreshNames)
     types: dict[str, ExprType] = field(default_factory=dict)
     declared: dict[str, Parameter] = field(default_factory=dict)

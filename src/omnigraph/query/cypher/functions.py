@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from omnigraph.lang.cypher import tree
 from omnigraph.query.cypher import values
+from omnigraph.query.cypher.composites import build_map, list_types
 from omnigraph.query.cypher.names import get_relationship_type, suggest
 from omnigraph.query.expr import (
     Aggregate,
@@ -237,9 +238,7 @@ def _bind_coalesce(binder: "ExpressionBinder", call: tree.Call, arguments: list[
         return values.build_unknown(call.span)
     agreed = values.agree(arguments)
     if agreed is None:
-        binder.refuse_type(
-            call.span, f"the arguments of `coalesce` have no common type: {binder.list_types(arguments)}"
-        )
+        binder.refuse_type(call.span, f"the arguments of `coalesce` have no common type: {list_types(arguments)}")
     if len(agreed) == 1:
         return agreed[0]
     computed = values.compute(_F.COALESCE, agreed, agreed[0].type, call.span, "", can_fail=False)
@@ -394,8 +393,8 @@ def _bind_properties(binder: "ExpressionBinder", call: tree.Call, arguments: lis
     if isinstance(value, Entity):
         fields = {prop.name: prop for prop in value.fields if not prop.name.startswith("@")}
         nullable = value.nullable
-        record = binder.build_map(
-            {name: replace(p, nullable=p.nullable or nullable) for name, p in fields.items()}, call.span
+        record = build_map(
+            binder, {name: replace(p, nullable=p.nullable or nullable) for name, p in fields.items()}, call.span
         )
         if not nullable:
             return record

@@ -2,34 +2,30 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import NoReturn
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
-from omnigraph.lang.source import Span
 from omnigraph.query.bind_hops import simplify_members
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
-from omnigraph.query.cypher.expressions import ExpressionBinder, Subqueries, list_terms
+from omnigraph.query.cypher.drafts import HopDraft, NodeDraft
+from omnigraph.query.cypher.expressions import ExpressionBinder, Subqueries
+from omnigraph.query.cypher.operators import list_terms
+from omnigraph.query.cypher.paths import build_path, list_relationships, separate_hops
 from omnigraph.query.cypher.properties import build_type_test, read_property
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable, build_whole
 from omnigraph.query.expr import (
-    ArrayOf,
     EdgeRef,
     Entity,
     Expr,
-    In,
     NodeRef,
-    Not,
     Op,
     RecordExpr,
     ValueRef,
 )
-from omnigraph.query.expr_types import WALK_EDGES, WALK_LENGTH, WALK_NODES, build_walk_type
+from omnigraph.query.expr_types import WALK_LENGTH, build_walk_type
 from omnigraph.query.logical_plan import (
     MAX_HOPS,
-    Exists,
     Hop,
     HopDirection,
     HopMember,
@@ -38,7 +34,6 @@ from omnigraph.query.logical_plan import (
     PatternBlock,
 )
 from omnigraph.query.pattern_scope import build_edge_ref
-from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.query.walk_plan import WalkBinding, WalkKind, read_part
 
@@ -47,44 +42,6 @@ _WALK_KINDS = {
     tree.PathKind.SHORTEST: WalkKind.SHORTEST,
     tree.PathKind.ALL_SHORTEST: WalkKind.ALL_SHORTEST,
 }
-
-
-@dataclass
-class _NodeDraft:
-    """A node of a pattern: its types so far, and the variable if it is bound already."""
-
-    key: str
-    pattern: tree.NodePattern
-    types: frozenset[str]
-    bound: EntityVariable | None = None
-    name: str = ""
-
-    @property
-    def type(self) -> NodeRef:
-        """The type of its variable in the plan."""
-        if self.bound is not None:
-            assert isinstance(self.bound.type, NodeRef)  # noqa: S101 - checked when it was drafted
-            return self.bound.type
-        return unite_nodes(self.types)
-
-
-@dataclass
-class _HopDraft:
-    """A relationship of a pattern, between two nodes, and the ways in which it can be followed."""
-
-    pattern: tree.RelationshipPattern
-    kind: tree.PathKind
-    left: _NodeDraft
-    right: _NodeDraft
-    edges: frozenset[str]
-    members: list[HopMember] = field(default_factory=list)
-    value: Expr | None = None
-    """The relationship, or the walk."""
-
-    @property
-    def is_walk(self) -> bool:
-        """Whether it is a walk of several relationships."""
-        return self.pattern.length is not None or self.kind is not tree.PathKind.ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +60,8 @@ class MatchBinder:
 
     context: CypherContext
     subqueries: Subqueries
-    nodes: dict[str, _NodeDraft] = field(default_factory=dict)
-    hops: list[_HopDraft] = field(default_factory=list)
+    nodes: dict[str, NodeDraft] = field(default_factory=dict)
+    hops: list[HopDraft] = field(default_factory=list)
     filters: list[Expr] = field(default_factory=list)
     blocks: list[PatternBlock] = field(default_factory=list)
 
@@ -126,8 +83,10 @@ class MatchBinder:
             built.append(bound)
         for path, nodes, hops in paths:
             if path.variable is not None:
-                scope = scope.add(path.variable.text, self._build_path(path, nodes, hops))
-        self._make_distinct()
+                scope = scope.add(path.variable.text, build_path(self.context, path, nodes, hops))
+        filters, blocks = separate_hops(self.context, self.hops)
+        self.filters += filters
+        self.blocks += blocks
         binder = ExpressionBinder(self.context, scope, self.subqueries)
         self._bind_conditions(match, binder)
         pattern = Pattern(
@@ -160,16 +119,16 @@ class MatchBinder:
                     message = f"`{node.variable.text}` is a relationship or path, and no node"
                     self.context.findings.refuse("C004", node.variable.span, message, "give it another name")
 
-    def _draft_path(self, path: tree.PathPattern, scope: CypherScope) -> tuple[list[_NodeDraft], list[_HopDraft]]:
+    def _draft_path(self, path: tree.PathPattern, scope: CypherScope) -> tuple[list[NodeDraft], list[HopDraft]]:
         nodes = [self._draft_node(node, scope) for node in path.nodes]
         hops = []
         for index, pattern in enumerate(path.relationships):
             edges = self.context.names.resolve_types(pattern.types)
-            hops.append(_HopDraft(pattern, path.kind, nodes[index], nodes[index + 1], edges))
+            hops.append(HopDraft(pattern, path.kind, nodes[index], nodes[index + 1], edges))
         self.hops += hops
         return nodes, hops
 
-    def _draft_node(self, node: tree.NodePattern, scope: CypherScope) -> _NodeDraft:
+    def _draft_node(self, node: tree.NodePattern, scope: CypherScope) -> NodeDraft:
         names = self.context.names
         types = names.all_nodes if node.labels is None else names.resolve_labels(node.labels)
         key = f"#{len(self.nodes)}" if node.variable is None else node.variable.text
@@ -180,7 +139,7 @@ class MatchBinder:
             elif node.labels is not None:
                 self._filter_bound(known.bound, types, node)
             return known
-        draft = _NodeDraft(key, node, types)
+        draft = NodeDraft(key, node, types)
         variable = None if node.variable is None else scope.find(node.variable.text)
         if variable is not None:
             draft.bound = self._require_node(node, variable)
@@ -219,7 +178,7 @@ class MatchBinder:
                         node.types = narrowed
                         is_changed = True
 
-    def _iter_members(self, hop: _HopDraft) -> Iterator[HopMember]:
+    def _iter_members(self, hop: HopDraft) -> Iterator[HopMember]:
         direction = hop.pattern.direction
         for name in sorted(hop.edges):
             edge = self.context.catalog.edges[name]
@@ -260,7 +219,7 @@ class MatchBinder:
                 scope = scope.add(variable.text, EntityVariable(name=draft.name, type=draft.type))
         return scope, tuple(bindings)
 
-    def _bind_hop(self, hop: _HopDraft, scope: CypherScope) -> tuple[Hop, CypherScope]:
+    def _bind_hop(self, hop: HopDraft, scope: CypherScope) -> tuple[Hop, CypherScope]:
         edge = unite_edges(member.edge for member in hop.members)
         is_both = hop.pattern.direction is tree.Direction.BOTH
         common = {
@@ -288,7 +247,7 @@ class MatchBinder:
         return simplify_members(Hop(edge_variable=name, **common)), scope  # type: ignore[arg-type]
 
     def _bind_walk(
-        self, hop: _HopDraft, edge: EdgeRef, common: dict[str, object], scope: CypherScope
+        self, hop: HopDraft, edge: EdgeRef, common: dict[str, object], scope: CypherScope
     ) -> tuple[Hop, CypherScope]:
         length = hop.pattern.length
         low = 1 if length is None or length.low is None else length.low
@@ -316,7 +275,7 @@ class MatchBinder:
                 help_ = "write the pattern from its start: `(b)-[r*1..3]->(a)`"
                 message = "the relationships of a variable length against its direction are not supported"
                 self.context.findings.refuse("C002", variable.span, message, help_)
-            scope = scope.add(variable.text, ComputedVariable(value=self._list_relationships(hop)))
+            scope = scope.add(variable.text, ComputedVariable(value=list_relationships(hop)))
         if high == 0:
             is_empty = values.compare(Op.EQ, read_part(hop.value, WALK_LENGTH), values.build_const(0, span), span)
             assert is_empty is not None  # noqa: S101 - numbers compare
@@ -336,56 +295,7 @@ class MatchBinder:
         del common
         return simplify_members(bound), scope
 
-    def _list_relationships(self, hop: _HopDraft) -> Expr:
-        assert hop.value is not None  # noqa: S101 - it was bound before
-        return read_part(hop.value, WALK_EDGES)
-
     # --- conditions --------------------------------------------------------------------------------
-
-    def _make_distinct(self) -> None:
-        """Keep the relationships of this `MATCH` apart, where two of them can have one type."""
-        for first, second in combinations(self.hops, 2):
-            shared = {member.edge.name for member in first.members} & {member.edge.name for member in second.members}
-            if not shared or first.value is None or second.value is None:
-                continue
-            span = second.pattern.span
-            if first.is_walk and second.is_walk:
-                self._separate_walks(first, second, span)
-            elif first.is_walk or second.is_walk:
-                walk, single = (first, second) if first.is_walk else (second, first)
-                self.filters.append(self._exclude(walk, single.value, span))
-            else:
-                differ = values.compare(Op.NE, first.value, second.value, span)
-                assert differ is not None  # noqa: S101 - relationships compare
-                self.filters.append(differ)
-
-    def _exclude(self, walk: _HopDraft, relationship: Expr | None, span: Span) -> Expr:
-        listed = self._list_relationships(walk)
-        assert isinstance(listed.type, ArrayOf) and relationship is not None  # noqa: S101, PT018
-        whole = values.convert(relationship, listed.type.element)
-        if whole.type != listed.type.element:
-            self._refuse_separation(span)
-        return Not(term=In(element=whole, collection=listed, origin=span), origin=span)
-
-    def _separate_walks(self, first: _HopDraft, second: _HopDraft, span: Span) -> None:
-        from omnigraph.query.cypher.subqueries import build_each  # noqa: PLC0415
-
-        listed = self._list_relationships(first)
-        block, scope, _ = build_each(self.context, "#e", listed, span, CypherScope(self.context.catalog))
-        element = scope.find("#e")
-        assert element is not None and isinstance(listed.type, ArrayOf)  # noqa: S101, PT018
-        other = self._list_relationships(second)
-        whole = scope.read(element, span)
-        if whole.type != getattr(other.type, "element", None):
-            self._refuse_separation(span)
-        pattern = Pattern(nodes=(), blocks=(block,), filters=(In(element=whole, collection=other, origin=span),))
-        shared = self.context.find_shared(pattern)
-        self.blocks.append(Exists(shared=shared, pattern=pattern, negated=True, origin=span))
-
-    def _refuse_separation(self, span: Span) -> NoReturn:
-        help_ = "name the same relationship types in both, or write two `MATCH` clauses, which may repeat one"
-        message = "relationships of several types beside a variable length are not supported in one `MATCH`"
-        self.context.findings.refuse("C002", span, message, help_)
 
     def _bind_conditions(self, match: tree.Match, binder: ExpressionBinder) -> None:
         for path in match.patterns:
@@ -414,7 +324,7 @@ class MatchBinder:
         if node.where is not None:
             self.filters.append(binder.bind_condition(node.where))
 
-    def _find_draft(self, node: tree.NodePattern) -> _NodeDraft:
+    def _find_draft(self, node: tree.NodePattern) -> NodeDraft:
         if node.variable is not None:
             return self.nodes[node.variable.text]
         return next(draft for draft in self.nodes.values() if draft.pattern is node)
@@ -452,40 +362,8 @@ class MatchBinder:
                 binder.refuse_form(key.span, "lists and maps can't be compared", "compare their elements")
             self.filters.append(test)
 
-    # --- paths -------------------------------------------------------------------------------------
 
-    def _build_path(self, path: tree.PathPattern, nodes: list[_NodeDraft], hops: list[_HopDraft]) -> CypherVariable:
-        """Return the value of a named path: a walk, or a record of the nodes and relationships of single hops."""
-        span = path.span
-        if len(hops) == 1 and hops[0].is_walk and hops[0].pattern.direction is not tree.Direction.IN:
-            assert hops[0].value is not None  # noqa: S101 - it was bound before
-            return ComputedVariable(value=hops[0].value)
-        if any(hop.is_walk for hop in hops):
-            help_ = "name the part with the variable length alone, written from its start: `p = (a)-[*1..3]->(b)`"
-            self.context.findings.refuse(
-                "C002", span, "a path of a variable length and other hops is not supported", help_
-            )
-        wholes = [
-            build_whole(self.context.catalog, node.bound or EntityVariable(name=node.name, type=node.type), span)
-            for node in nodes
-        ]
-        node_type = unite_nodes(member for whole in wholes for member in list_members(whole.type.name))
-        node_list = self._build_list([values.convert(whole, node_type) for whole in wholes], node_type, span)
-        relationships = [hop.value for hop in hops if hop.value is not None]
-        items: list[tuple[str, Expr]] = [(WALK_NODES, node_list)]
-        if relationships:
-            edge_type = unite_edges(member.edge for hop in hops for member in hop.members)
-            parts = [values.convert(each, edge_type) for each in relationships]
-            items.append((WALK_EDGES, self._build_list(parts, edge_type, span)))
-        length = values.build_const(len(relationships), span)
-        items.append((WALK_LENGTH, length))
-        return ComputedVariable(value=RecordExpr(items=tuple(items), origin=span))
-
-    def _build_list(self, items: list[Expr], element: NodeRef | EdgeRef, span: Span) -> Expr:
-        return values.compute(ScalarFunction.LIST, items, ArrayOf(element), span, "", can_fail=False)
-
-
-def _list_ends(hop: _HopDraft, *, left: bool) -> frozenset[str]:
+def _list_ends(hop: HopDraft, *, left: bool) -> frozenset[str]:
     """Return the node types at one end of the ways in which a hop can be followed."""
     ends = set()
     for member in hop.members:

@@ -8,6 +8,7 @@ from omnigraph.lang.source import Span
 from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
+from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
 from omnigraph.query.cypher.names import get_relationship_type, suggest
 from omnigraph.query.cypher.patterns import MatchBinder, Matched
@@ -19,7 +20,7 @@ from omnigraph.query.cypher.scope import (
     build_column_variable,
     build_identity_of,
 )
-from omnigraph.query.cypher.subqueries import SubqueryBinder, build_each, build_order
+from omnigraph.query.cypher.subqueries import SubqueryBinder, build_order
 from omnigraph.query.expr import (
     Case,
     Const,

@@ -6,10 +6,12 @@ from omnigraph.lang.cypher import tree
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher import values
+from omnigraph.query.cypher.composites import LIST_NULLS_HELP
 from omnigraph.query.cypher.context import CypherContext
-from omnigraph.query.cypher.expressions import LIST_NULLS_HELP, ExpressionBinder
+from omnigraph.query.cypher.elements import build_each
+from omnigraph.query.cypher.expressions import ExpressionBinder
 from omnigraph.query.cypher.patterns import MatchBinder
-from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, EntityVariable
+from omnigraph.query.cypher.scope import ComputedVariable
 from omnigraph.query.expr import (
     ArrayOf,
     Case,
@@ -24,9 +26,8 @@ from omnigraph.query.expr import (
     ShapedType,
     ValueRef,
 )
-from omnigraph.query.logical_plan import EachBlock, Pattern, ValueBlock
+from omnigraph.query.logical_plan import Pattern, ValueBlock
 from omnigraph.query.scalar_functions import ScalarFunction
-from omnigraph.query.scope import build_position_name
 from omnigraph.schema.types import ListOf, Scalar
 
 _PLAIN_HELP = "a block is one `MATCH … WHERE …`, and for `COLLECT` a `RETURN` of one value"
@@ -206,31 +207,6 @@ class SubqueryBinder:
             binder.refuse_type(span, f"this needs a list, but it is {values.describe(source.type)}")
         block, scope, position = build_each(self.context, name, source, span, binder.scope)
         return Pattern(nodes=(), blocks=(block,)), binder.at(scope), position
-
-
-def build_each(
-    context: CypherContext, name: str, source: Expr, span: Span, scope: CypherScope
-) -> tuple[EachBlock, CypherScope, Expr]:
-    """Return a block with a match for each element of a list, the scope that knows the element, and its position."""
-    assert isinstance(source.type, ListOf | ArrayOf)  # noqa: S101 - callers have checked it
-    element = source.type.element
-    chosen = context.declare(name, element)
-    position = build_position_name(chosen)
-    context.types[position] = Scalar.I64
-    block = EachBlock(
-        variable=chosen,
-        position=position,
-        value=source,
-        shared=context.find_shared(Pattern(nodes=()), (source,)),
-        origin=span,
-    )
-    variable: EntityVariable | ComputedVariable
-    if isinstance(element, NodeRef | EdgeRef):
-        variable = EntityVariable(name=chosen, type=element)
-    else:
-        variable = ComputedVariable(value=ValueRef(variable=chosen, type=element, nullable=False, origin=span))
-    place = ValueRef(variable=position, type=Scalar.I64, nullable=False, origin=span)
-    return block, scope.add(name, variable), place
 
 
 def build_order(keys: tuple[tree.SortKey, ...], binder: ExpressionBinder) -> tuple[OrderTerm, ...]:

@@ -20,6 +20,7 @@ from omnigraph.query.expr import (
     NodeRef,
     Op,
     Or,
+    ParamRef,
     RecordOf,
     ShapedType,
     United,
@@ -169,6 +170,7 @@ def compare(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | None:
         if not is_equality:
             return build_unknown(origin)
         return _compare_entities(op, left, right, origin)
+    left, right = _read_moment(left, right.type), _read_moment(right, left.type)
     left_type, right_type = left.type, right.type
     if isinstance(left_type, ShapedType | ListOf) and isinstance(right_type, ShapedType | ListOf):
         return None
@@ -177,6 +179,15 @@ def compare(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | None:
     if are_comparable(left_type, right_type):
         return Compare(op=op, left=left, right=right, origin=origin)
     return decide_unless_null((left, right), op is Op.NE if is_equality else None, origin)
+
+
+def _read_moment(value: Expr, other: ExprType) -> Expr:
+    """Return a parameter that is a text as the Date or DateTime that it is compared with: JSON has no such values."""
+    functions = {Scalar.DATE: ScalarFunction.TO_DATE, Scalar.DATETIME: ScalarFunction.TO_DATETIME}
+    function = functions.get(other) if isinstance(other, Scalar) else None
+    if function is None or not isinstance(value, ParamRef) or value.type is not Scalar.STRING:
+        return value
+    return compute(function, (value,), other, value.origin, "", can_fail=True)
 
 
 def _compare_entities(op: Op, left: Expr, right: Expr, origin: Span) -> Expr:
