@@ -246,7 +246,7 @@ FUNCTIONS: dict[str, Function] = {
     "nodes": lambda path: list(path.nodes),
     "relationships": lambda path: list(path.relationships),
     "date": lambda value: date.fromisoformat(value) if isinstance(value, str) else value,
-    "datetime": lambda text: datetime.fromisoformat(text),
+    "datetime": datetime.fromisoformat,
 }
 COMPONENTS: dict[str, Function] = {
     "year": lambda value: value.year,

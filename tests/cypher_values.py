@@ -106,19 +106,19 @@ def compare_equal(left: Value, right: Value) -> bool | None:
             return False
         return conjunction([compare_equal(left[key], right[key]) for key in left])
     if is_number(left) and is_number(right):
-        return left == right
-    return type(left) is type(right) and left == right
+        return bool(left == right)
+    return type(left) is type(right) and bool(left == right)
 
 
 def compare_less(left: Value, right: Value) -> bool | None:
     """Return whether one value is below another, or None where they can't be compared."""
     if left is None or right is None:
         return None
-    if is_number(left) and is_number(right):
-        return left < right
-    for kind in (bool, str, datetime, date):
-        if isinstance(left, kind) and isinstance(right, kind):
-            return left < right
+    kinds = ((int, float), str, bool, datetime, date)
+    if isinstance(left, bool) != isinstance(right, bool):
+        return None
+    if any(isinstance(left, kind) and isinstance(right, kind) for kind in kinds):
+        return bool(left < right)
     return None
 
 
@@ -158,7 +158,7 @@ def order_values(left: Value, right: Value) -> int:
                 return difference
         return (len(left) > len(right)) - (len(left) < len(right))
     if isinstance(left, Node | Relationship | Path):
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     if compare_less(left, right):
         return -1
     return 1 if compare_less(right, left) else 0
