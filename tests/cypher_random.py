@@ -5,7 +5,6 @@ expression is asked for by its kind. Results have an order where `SKIP` or `LIMI
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -278,7 +277,7 @@ class StatementBuilder:
         match kind:
             case "int":
                 text, numbers = self.build_expression("text", depth - 1), self.build_expression("ints", depth - 1)
-                forms: Sequence[str] = (
+                forms: tuple[str, ...] = (
                     f"({parts[0]} + {parts[1]})",
                     f"({parts[0]} - {parts[1]})",
                     f"{parts[0]} % 7",
@@ -332,6 +331,7 @@ class StatementBuilder:
         text = self._build_leaf("text")
         inner = self.random.choice(("ints", "texts"))
         items = self.build_expression(inner, depth)
+        quantifier = self.random.choice(("all", "any", "none", "single"))
         forms = [
             f"{left} {self.random.choice(('=', '<>', '<', '<=', '>', '>='))} {right}",
             f"({conditions[0]} {self.random.choice(('AND', 'OR', 'XOR'))} {conditions[1]})",
@@ -339,7 +339,7 @@ class StatementBuilder:
             f"{left} IS {self.random.choice(('', 'NOT '))}NULL",
             f"{text} {self.random.choice(('STARTS WITH', 'ENDS WITH', 'CONTAINS'))} {self._build_leaf('text')}",
             f"{self._build_leaf(LISTS[inner])} IN {items}",
-            f"{self.random.choice(('all', 'any', 'none', 'single'))}(x IN {items} WHERE x > {self._build_leaf(LISTS[inner])})",
+            f"{quantifier}(x IN {items} WHERE x > {self._build_leaf(LISTS[inner])})",
             self._build_pattern_value("EXISTS"),
         ]
         nodes, edges = self._names_of("node"), self._names_of("edge")
