@@ -153,6 +153,7 @@ def begin(
         profile=trace,
         progress=call.progress,
         notes=prepared.notes,
+        shows_types=call.prepare is not None,
     )
     return bound, context
 

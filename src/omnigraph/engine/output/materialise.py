@@ -21,23 +21,34 @@ _BYTES_PER_VALUE = 9
 # --- schemas -------------------------------------------------------------------------------------------
 
 
-def build_output_field(name: str, type_: ExprType, catalog: Catalog, *, nullable: bool) -> pa.Field:
-    """Return the Arrow field of a result's column: lists and records keep their shape, nodes and edges are objects."""
+def build_output_field(
+    name: str, type_: ExprType, catalog: Catalog, *, nullable: bool, shows_types: bool = False
+) -> pa.Field:
+    """Return the Arrow field of a result's column: lists and records keep their shape, nodes and edges are objects.
+
+    These have a `@type` if they are rows of a union, or if `shows_types`.
+    """
     match type_:
         case NodeRef() | EdgeRef():
-            fields = build_entity_fields(type_, list_object_properties(type_, catalog), nullable=nullable)
+            fields = build_entity_fields(
+                type_, list_object_properties(type_, catalog, shows_types=shows_types), nullable=nullable
+            )
             return pa.field(name, pa.struct(list(fields)), nullable=nullable)
         case RecordOf(fields=fields):
             children = [
                 build_output_field(
-                    field_name, field_type, catalog, nullable=nullable or field_name not in type_.required
+                    field_name,
+                    field_type,
+                    catalog,
+                    nullable=nullable or field_name not in type_.required,
+                    shows_types=shows_types,
                 )
                 for field_name, field_type in fields
             ]
             return pa.field(name, pa.struct(children), nullable=nullable)
         case ArrayOf(element=element):
             # Lists hold no nulls.
-            item = build_output_field("item", element, catalog, nullable=False)
+            item = build_output_field("item", element, catalog, nullable=False, shows_types=shows_types)
             return pa.field(name, pa.list_(item), nullable=nullable)
         case _:
             return _build_value_field(name, type_, nullable)
@@ -59,14 +70,14 @@ def list_ids(type_: EntityType) -> tuple[MetaColumn, ...]:
     return (MetaColumn.ID,) if isinstance(type_, NodeRef) else (MetaColumn.ID, MetaColumn.SRC, MetaColumn.DST)
 
 
-def list_object_properties(type_: EntityType, catalog: Catalog) -> tuple[Property, ...]:
+def list_object_properties(type_: EntityType, catalog: Catalog, *, shows_types: bool = False) -> tuple[Property, ...]:
     """Return the properties that the object of a node or edge has: all that are neither Blob nor Vector.
 
     The object of a union has its `@type`, and what any of its members has.
     """
     properties = list_object_fields(catalog, type_.name)
     shown = tuple(p for p in properties if not isinstance(p.type, VectorOf) and p.type is not Scalar.BLOB)
-    if not is_union(type_.name):
+    if not is_union(type_.name) and not shows_types:
         return shown
     return (Property(name=TYPE_COLUMN, type=Scalar.STRING), *shown)
 
@@ -90,7 +101,7 @@ def materialise(values: pa.Array, type_: ExprType, context: ExecutionContext, *,
         case NodeRef() | EdgeRef():
             return _build_objects(values, type_, context, nullable=nullable)
         case RecordOf(fields=fields):
-            target = build_output_field("", type_, context.catalog, nullable=nullable).type
+            target = _build_shape(type_, context, nullable=nullable)
             # The kernel, unlike the child array, is null where the record is.
             columns = [
                 materialise(
@@ -100,19 +111,27 @@ def materialise(values: pa.Array, type_: ExprType, context: ExecutionContext, *,
             ]
             return pa.StructArray.from_arrays(columns, fields=list(target), mask=_find_missing(values))
         case ArrayOf(element=element):
-            target = build_output_field("", type_, context.catalog, nullable=nullable).type
+            target = _build_shape(type_, context, nullable=nullable)
             return _rebuild_lists(values, materialise(values.flatten(), element, context, nullable=False), target)
         case _:
             return values
 
 
+def _build_shape(type_: ExprType, context: ExecutionContext, *, nullable: bool) -> pa.DataType:
+    shows_types = context.shows_types
+    return build_output_field("", type_, context.catalog, nullable=nullable, shows_types=shows_types).type
+
+
 def _build_objects(positions: pa.Array, type_: EntityType, context: ExecutionContext, *, nullable: bool) -> pa.Array:
-    properties = list_object_properties(type_, context.catalog)
+    properties = list_object_properties(type_, context.catalog, shows_types=context.shows_types)
     fields = build_entity_fields(type_, properties, nullable=nullable)
     nbytes = len(positions) * len(fields) * _BYTES_PER_VALUE
     context.budget.claim(nbytes, f"{len(positions):,} objects of {type_}")
     columns = []
     for field in fields:
+        if field.name == TYPE_COLUMN and not is_union(type_.name):
+            columns.append(pa.repeat(pa.scalar(type_.name), len(positions)))
+            continue
         column = context.take_at(type_.name, field.name, positions)
         columns.append(column if column.type == field.type else column.cast(field.type))
         context.budget.check()

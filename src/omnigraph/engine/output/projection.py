@@ -48,6 +48,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variable, find_variables
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
+from omnigraph.query.union_types import TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
@@ -126,7 +127,7 @@ class Frame:
                 return self._read_column(expr.variable, expr.part.value, pa.utf8(), rows)
             case Entity():
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
-                parts += [self._read_column(p.variable, p.name, to_arrow_type(p.type), rows) for p in expr.fields]
+                parts += [self._read_field(p, expr, rows) for p in expr.fields]
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
                 fields = list(build_entity_fields(expr.type, expr.fields, nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
@@ -139,6 +140,11 @@ class Frame:
                 return evaluate_bound(at, lambda bound: score_rows(self.context, expr, self.types[variable], bound))
             case _:
                 return self.evaluate_stored(expr, rows)
+
+    def _read_field(self, field: Prop, entity: Entity, rows: Rows | None) -> pa.Array:
+        if field.name == TYPE_COLUMN and not is_union(entity.type.name):
+            return pa.repeat(pa.scalar(entity.type.name), self.size if rows is None else len(rows))
+        return self._read_column(field.variable, field.name, to_arrow_type(field.type), rows)
 
     def evaluate_stored(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
         """Evaluate an expression like `evaluate`, but keep whole nodes and edges as positions of their rows."""
@@ -293,14 +299,14 @@ def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext)
 # --- output columns ------------------------------------------------------------------------------------
 
 
-def build_output_schema(query: ReadQuery, catalog: Catalog) -> pa.Schema:
-    """Return the Arrow schema of a query's result."""
-    return build_columns_schema(query.output, catalog)
+def build_output_schema(query: ReadQuery, catalog: Catalog, *, shows_types: bool = False) -> pa.Schema:
+    """Return the Arrow schema of a query's result; `shows_types` is as for `build_output_field`."""
+    return build_columns_schema(query.output, catalog, shows_types=shows_types)
 
 
-def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog) -> pa.Schema:
+def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog, *, shows_types: bool = False) -> pa.Schema:
     """Return the Arrow schema of output columns."""
-    return pa.schema([_build_field(column.name, column.value, catalog) for column in columns])
+    return pa.schema([_build_field(each.name, each.value, catalog, shows_types=shows_types) for each in columns])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:
@@ -308,8 +314,8 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays([frame.evaluate(column.value) for column in query.output], schema=schema)
 
 
-def _build_field(name: str, expr: Expr, catalog: Catalog) -> pa.Field:
+def _build_field(name: str, expr: Expr, catalog: Catalog, *, shows_types: bool) -> pa.Field:
     if isinstance(expr, Entity):
         fields = build_entity_fields(expr.type, expr.fields, nullable=expr.nullable)
         return pa.field(name, pa.struct(list(fields)), nullable=expr.nullable)
-    return build_output_field(name, expr.type, catalog, nullable=expr.nullable)
+    return build_output_field(name, expr.type, catalog, nullable=expr.nullable, shows_types=shows_types)

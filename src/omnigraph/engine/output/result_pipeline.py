@@ -105,7 +105,7 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
             frame = select_distinct(frame, query.compared)
     if query.is_ordered:
         frame = _sort_and_limit(frame, query, rank, first, last)
-    return ResultFrame(query, frame, build_output_schema(query, context.catalog))
+    return ResultFrame(query, frame, build_output_schema(query, context.catalog, shows_types=context.shows_types))
 
 
 def resolve_row_range(query: ReadQuery, inputs: QueryInputs) -> tuple[int, int | None]:

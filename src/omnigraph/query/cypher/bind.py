@@ -61,10 +61,14 @@ def _infer_parameter(value: object) -> ParameterShape:
             return ParameterShape()
         case Mapping():
             return ParameterShape(fields=infer_parameters(value))
+        case list() | tuple() if any(isinstance(each, Mapping) for each in value):
+            return ParameterShape(has_records=True)
         case list() | tuple():
             types = [_infer_scalar(each) for each in value]
+            # JSON writes `[1, 2.5]` for a list of fractions.
             is_mixed = Scalar.F64 in types and Scalar.I64 in types
-            return ParameterShape(type=ListOf(Scalar.F64 if is_mixed else (types[0] if types else Scalar.STRING)))
+            first = types[0] if types else Scalar.STRING
+            return ParameterShape(type=ListOf(Scalar.F64 if is_mixed else first))
         case _:
             return ParameterShape(type=_infer_scalar(value))
 

@@ -122,7 +122,12 @@ def bind_projection(binder: "ExpressionBinder", expr: tree.MapProjection) -> Exp
             case tree.ProjectedAll():
                 whole = binder.bind(expr.variable)
                 items.update(list_fields(binder, whole, expr))
-    return build_map(binder, items, expr.span)
+    record = build_map(binder, items, expr.span)
+    whole = binder.bind(expr.variable)
+    if not whole.nullable:
+        return record
+    branch = (values.is_null_test(whole, expr.span), values.build_null(record.type, expr.span))
+    return Case(branches=(branch,), otherwise=record, origin=expr.span)
 
 
 def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
@@ -139,7 +144,21 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
         binder.refuse_form(expr.span, "a property whose name is a value is not supported", help_)
     if not values.is_integer(index):
         binder.refuse_type(expr.index.span, f"an index is a whole number, but this is {values.describe(index.type)}")
+    if isinstance(index, Const) and isinstance(index.value, int) and index.value < 0:
+        size = binder.compute(_F.SIZE, (operand,), Scalar.I64, expr.span, can_fail=False)
+        index = binder.compute(_F.ADD, (size, index), Scalar.I64, expr.span, can_fail=False)
+    elif not isinstance(index, Const):
+        index = _count_from_end(binder, operand, index, expr.span)
     return binder.compute(_F.ELEMENT, (operand, index), operand.type.element, expr.span, can_fail=True)
+
+
+def _count_from_end(binder: "ExpressionBinder", operand: Expr, index: Expr, span: Span) -> Expr:
+    """Return an index that counts from the end of its list if it is negative."""
+    size = binder.compute(_F.SIZE, (operand,), Scalar.I64, span, can_fail=False)
+    moved = binder.compute(_F.ADD, (size, index), Scalar.I64, span, can_fail=False)
+    is_negative = values.compare(Op.LT, index, values.build_const(0, span), span)
+    assert is_negative is not None  # noqa: S101 - numbers compare
+    return Case(branches=((is_negative, moved),), otherwise=values.convert(index, Scalar.I64), origin=span)
 
 
 def bind_slice(binder: "ExpressionBinder", expr: tree.Slice) -> Expr:
@@ -164,6 +183,17 @@ def _read_bound(binder: "ExpressionBinder", bound: Expr, span: Span) -> int:
         help_ = "the bounds of a part are whole numbers of at least 0 in the text: `list[1..3]`"
         binder.refuse_form(span, "these bounds are not supported", help_)
     return value
+
+
+def read_item(value: Expr, name: str) -> Expr:
+    """Return an entry of a map that has it."""
+    if isinstance(value, RecordExpr):
+        return dict(value.items)[name]
+    assert isinstance(value.type, RecordOf)  # noqa: S101 - callers have checked it
+    type_ = value.type.find_field(name)
+    assert type_ is not None  # noqa: S101 - as above
+    nullable = value.nullable or name not in value.type.required
+    return FieldRef(operand=value, name=name, type=type_, nullable=nullable, origin=value.origin)
 
 
 def read_field(binder: "ExpressionBinder", operand: Expr, expr: tree.Property) -> Expr:

@@ -27,6 +27,8 @@ class ParameterShape:
 
     type: ValueType | None = None
     fields: Mapping[str, "ParameterShape"] | None = None
+    has_records: bool = False
+    """Whether it is a list of maps."""
 
 
 @dataclass

@@ -15,7 +15,7 @@ from omnigraph.query.union_types import unite_nodes
 
 
 @dataclass
-class NodeDraft:
+class PatternNode:
     """A node of a pattern: its types so far, and the variable if it is bound already."""
 
     key: str
@@ -34,13 +34,13 @@ class NodeDraft:
 
 
 @dataclass
-class HopDraft:
+class PatternHop:
     """A relationship of a pattern, between two nodes, and the ways in which it can be followed."""
 
     pattern: tree.RelationshipPattern
     kind: tree.PathKind
-    left: NodeDraft
-    right: NodeDraft
+    left: PatternNode
+    right: PatternNode
     edges: frozenset[str]
     members: list[HopMember] = field(default_factory=list)
     value: Expr | None = None

@@ -149,6 +149,9 @@ class ExpressionBinder:
                 (key, self._declare_parameter(f"{name}.{key}", each, origin)) for key, each in given.fields.items()
             )
             return RecordExpr(items=tuple(items), origin=origin)
+        if given.has_records:
+            help_ = "pass each key as a list of its own, or ask in `.gq`, whose parameters may be lists of records"
+            self.refuse_form(origin, f"the parameter `${name}` is a list of maps, which is not supported", help_)
         if given.type is None:
             return values.build_unknown(origin)
         self.context.declared[name] = Parameter(name=name, type=given.type, nullable=False, origin=origin)

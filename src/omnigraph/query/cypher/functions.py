@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from omnigraph.lang.cypher import tree
 from omnigraph.query.cypher import values
-from omnigraph.query.cypher.composites import build_map, list_types
+from omnigraph.query.cypher.composites import build_map, list_types, read_item
 from omnigraph.query.cypher.names import get_relationship_type, suggest
 from omnigraph.query.expr import (
     Aggregate,
@@ -22,7 +22,6 @@ from omnigraph.query.expr import (
     NodeRef,
     Now,
     Op,
-    RecordExpr,
     RecordOf,
     ShapedType,
     WalkOf,
@@ -206,6 +205,18 @@ def _bind_sign(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr
     return binder.compute(_F.SIGN, tuple(arguments), Scalar.I64, call.span, can_fail=False)
 
 
+def _bind_round(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
+    """Bind `round`: halves go up, unless the digits are given; then they go away from zero."""
+    if len(arguments) == 2:
+        return _number(_F.ROUND)(binder, call, arguments)
+    if not values.is_number(arguments[0]):
+        _refuse_argument(binder, call, arguments[0], "a number")
+    half = values.build_const(0.5, call.span)
+    number = values.convert(arguments[0], Scalar.F64)
+    raised = binder.compute(_F.ADD, (number, half), Scalar.F64, call.span, can_fail=True)
+    return binder.compute(_F.FLOOR, (raised,), Scalar.F64, call.span, can_fail=True)
+
+
 def _bind_size(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
     (value,) = arguments
     if values.is_text_value(value):
@@ -213,6 +224,20 @@ def _bind_size(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr
     if not values.is_list(value):
         _refuse_argument(binder, call, value, "a list or a String")
     return binder.compute(_F.SIZE, (value,), Scalar.I64, call.span, can_fail=False)
+
+
+def _bind_is_empty(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
+    test = values.compare(Op.EQ, _bind_size(binder, call, arguments), values.build_const(0, call.span), call.span)
+    assert test is not None  # noqa: S101 - numbers compare
+    return test
+
+
+def _bind_null_if(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
+    test = values.compare(Op.EQ, arguments[0], arguments[1], call.span)
+    if test is None:
+        binder.refuse_form(call.span, "`nullIf` of these values is not supported", "compare their elements")
+    branch = (test, values.build_null(arguments[0].type, call.span))
+    return Case(branches=(branch,), otherwise=arguments[0], origin=call.span)
 
 
 def _element(function: ScalarFunction) -> Bind:
@@ -252,7 +277,14 @@ def _conversion(function: ScalarFunction, type_: Scalar) -> Bind:
             _refuse_argument(binder, call, value, "a single value")
         if value.type is type_:
             return value
-        return binder.compute(function, (value,), type_, call.span, can_fail=type_ is not Scalar.STRING)
+        can_fail = values.is_text_value(value) and type_ is not Scalar.STRING
+        converted = binder.compute(function, (value,), type_, call.span, can_fail=can_fail)
+        if type_ is not Scalar.I64 or not values.is_text_value(value):
+            return converted
+        # A text with a fraction is cut off.
+        number = binder.compute(_F.TO_FLOAT, (value,), Scalar.F64, call.span, can_fail=True)
+        cut = binder.compute(_F.TO_INT, (number,), Scalar.I64, call.span, can_fail=True)
+        return values.compute(_F.COALESCE, (converted, cut), Scalar.I64, call.span, "", can_fail=True)
 
     return bind
 
@@ -414,15 +446,12 @@ def _walk(part: str) -> Bind:
             return read_part(value, part)
         if part == WALK_LENGTH and (values.is_text_value(value) or values.is_list(value)):
             return _bind_size(binder, call, arguments)
-        items: dict[str, Expr] = dict(value.items) if isinstance(value, RecordExpr) else {}
-        found = items.get(part)
-        if found is None and part == WALK_LENGTH:
-            relationships = items.get(WALK_EDGES)
-            if relationships is not None:
-                return binder.compute(_F.SIZE, (relationships,), Scalar.I64, call.span, can_fail=False)
-        if found is None:
+        if not isinstance(value.type, RecordOf) or value.type.find_field(WALK_NODES) is None:
             _refuse_argument(binder, call, value, "a path")
-        return found
+        if part != WALK_LENGTH:
+            return read_item(value, part)
+        relationships = read_item(value, WALK_EDGES)
+        return binder.compute(_F.SIZE, (relationships,), Scalar.I64, call.span, can_fail=False)
 
     return bind
 
@@ -486,6 +515,9 @@ def _build_table() -> dict[str, CypherFunction]:
         ("relationships", 1, 1, _walk(WALK_EDGES), "relationships(p)"),
         ("length", 1, 1, _walk(WALK_LENGTH), "length(p)"),
         ("size", 1, 1, _bind_size, "size(list)"),
+        ("isEmpty", 1, 1, _bind_is_empty, "isEmpty(list)"),
+        ("nullIf", 2, 2, _bind_null_if, "nullIf(n.age, 0)"),
+        ("char_length", 1, 1, _text(_F.LENGTH, Scalar.I64), "char_length(n.name)"),
         ("head", 1, 1, _element(_F.FIRST), "head(list)"),
         ("last", 1, 1, _element(_F.LAST), "last(list)"),
         ("tail", 1, 1, _bind_tail, "tail(list)"),
@@ -508,7 +540,7 @@ def _build_table() -> dict[str, CypherFunction]:
         ("sign", 1, 1, _bind_sign, "sign(n.age)"),
         ("ceil", 1, 1, _number(_F.CEIL), "ceil(n.score)"),
         ("floor", 1, 1, _number(_F.FLOOR), "floor(n.score)"),
-        ("round", 1, 2, _number(_F.ROUND), "round(n.score, 2)"),
+        ("round", 1, 2, _bind_round, "round(n.score, 2)"),
         ("sqrt", 1, 1, _number(_F.SQRT), "sqrt(n.score)"),
         ("exp", 1, 1, _number(_F.EXP), "exp(n.score)"),
         ("log", 1, 1, _number(_F.LN), "log(n.score)"),
@@ -517,6 +549,10 @@ def _build_table() -> dict[str, CypherFunction]:
         ("datetime", 0, 1, _bind_datetime, "datetime('2026-01-31T09:30:00Z')"),
     ]
     refused = {
+        **dict.fromkeys(
+            ("toIntegerList", "toFloatList", "toStringList", "toBooleanList"),
+            "convert each element: `[x IN list | toString(x)]`",
+        ),
         "startNode": "name the node in the pattern: `(a)-[r]->(b)`",
         "endNode": "name the node in the pattern: `(a)-[r]->(b)`",
         "lTrim": "`trim` removes the spaces at both ends",

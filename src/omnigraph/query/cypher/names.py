@@ -83,19 +83,19 @@ class CypherNames:
         return frozenset(self.catalog.edges)
 
     def _find_label(self, name: Name) -> frozenset[str]:
-        found = _find_folded(name.text, self.labels)
-        if found is None:
+        known = _find_folded(name.text, self.labels)
+        if known is None:
             self.findings.warn_label(name, f"no node has the label `{name.text}`", suggest(name.text, self.labels))
             return frozenset()
-        return self.labels[found]
+        return self.labels[known]
 
     def _find_type(self, name: Name) -> frozenset[str]:
-        found = _find_folded(name.text, self.relationship_types)
-        if found is None:
+        known = _find_folded(name.text, self.relationship_types)
+        if known is None:
             near = suggest(name.text, self.relationship_types)
             self.findings.warn_label(name, f"no relationship has the type `{name.text}`", near)
             return frozenset()
-        return frozenset(edge.name for edge in self.relationship_types[found])
+        return frozenset(edge.name for edge in self.relationship_types[known])
 
 
 def get_relationship_type(edge: EdgeType) -> str:

@@ -20,6 +20,7 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.scalar_functions import ScalarFunction, widen
+from omnigraph.query.union_types import is_part, list_members
 from omnigraph.schema.types import ListOf, Scalar, are_comparable
 
 if TYPE_CHECKING:
@@ -110,21 +111,28 @@ def _bind_in(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
         assert is_empty is not None  # noqa: S101 - numbers compare
         branch = (is_empty, values.build_const(value=False, origin=expr.span))
         return Case(branches=(branch,), otherwise=values.build_unknown(expr.span), origin=expr.span)
+    is_list = isinstance(element.type, ListOf | ArrayOf) or isinstance(type_.element, ListOf | ArrayOf)
+    is_kin = isinstance(element.type, NodeRef | EdgeRef) and isinstance(type_.element, NodeRef | EdgeRef)
+    overlaps = is_kin and set(list_members(str(element.type))) & set(list_members(str(type_.element)))
+    if is_list or (overlaps and not _is_element(element, type_)):
+        binder.refuse_form(expr.span, "this `IN` is not supported", "compare the elements: `any(x IN list WHERE …)`")
     if not _is_element(element, type_):
         return values.decide_unless_null((element, collection), truth=False, origin=expr.span)
-    found = In(element=element, collection=collection, origin=expr.span)
+    if isinstance(type_, ArrayOf):
+        element = values.convert(element, type_.element)
+    test = In(element=element, collection=collection, origin=expr.span)
     if not element.nullable:
-        return found
+        return test
     size = binder.compute(_F.SIZE, (collection,), Scalar.I64, expr.span, can_fail=False)
     is_empty = values.compare(Op.EQ, size, values.build_const(0, expr.span), expr.span)
     assert is_empty is not None  # noqa: S101 - numbers compare
     branch = (is_empty, values.build_const(value=False, origin=expr.span))
-    return Case(branches=(branch,), otherwise=found, origin=expr.span)
+    return Case(branches=(branch,), otherwise=test, origin=expr.span)
 
 
 def _is_element(element: Expr, type_: ListOf | ArrayOf) -> bool:
     if isinstance(type_, ArrayOf):
-        return isinstance(element.type, NodeRef | EdgeRef) and element.type == type_.element
+        return isinstance(element.type, NodeRef | EdgeRef) and is_part(element.type, type_.element)
     if isinstance(element.type, ShapedType):
         return False
     return are_comparable(element.type, type_.element)
@@ -168,7 +176,9 @@ def _bind_arithmetic(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
     if expr.op is tree.BinaryOp.POWER:
         return binder.compute(_F.POW, (left, right), Scalar.F64, expr.span, can_fail=True)
     function = _ARITHMETIC.get(expr.op, _F.ADD)
-    return binder.compute(function, (left, right), widen(types), expr.span, can_fail=True)
+    # An overflow is an error; only a float can leave its range and become null.
+    can_fail = widen(types) is not Scalar.I64
+    return binder.compute(function, (left, right), widen(types), expr.span, can_fail=can_fail)
 
 
 def _concatenate(binder: "ExpressionBinder", expr: tree.Binary, left: Expr, right: Expr) -> Expr:

@@ -8,11 +8,12 @@ from omnigraph.lang.cypher import tree
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
-from omnigraph.query.cypher.drafts import HopDraft, NodeDraft
+from omnigraph.query.cypher.drafts import PatternHop, PatternNode
 from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable, build_whole
 from omnigraph.query.expr import (
     ArrayOf,
+    Const,
     EdgeRef,
     Expr,
     In,
@@ -21,7 +22,7 @@ from omnigraph.query.expr import (
     Op,
     RecordExpr,
 )
-from omnigraph.query.expr_types import WALK_EDGES, WALK_LENGTH, WALK_NODES
+from omnigraph.query.expr_types import WALK_EDGES, WALK_NODES
 from omnigraph.query.logical_plan import (
     Exists,
     Pattern,
@@ -30,10 +31,11 @@ from omnigraph.query.logical_plan import (
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.query.walk_plan import read_part
+from omnigraph.schema.types import ListOf, Scalar
 
 
 def build_path(
-    context: CypherContext, path: tree.PathPattern, nodes: list[NodeDraft], hops: list[HopDraft]
+    context: CypherContext, path: tree.PathPattern, nodes: list[PatternNode], hops: list[PatternHop]
 ) -> CypherVariable:
     """Return the value of a named path: a walk, or a record of the nodes and relationships of single hops."""
     span = path.span
@@ -55,8 +57,8 @@ def build_path(
         edge_type = unite_edges(member.edge for hop in hops for member in hop.members)
         parts = [values.convert(each, edge_type) for each in relationships]
         items.append((WALK_EDGES, _build_list(parts, edge_type, span)))
-    length = values.build_const(len(relationships), span)
-    items.append((WALK_LENGTH, length))
+    else:
+        items.append((WALK_EDGES, Const(value=(), type=ListOf(Scalar.STRING), origin=span)))
     return ComputedVariable(value=RecordExpr(items=tuple(items), origin=span))
 
 
@@ -64,7 +66,7 @@ def _build_list(items: list[Expr], element: NodeRef | EdgeRef, span: Span) -> Ex
     return values.compute(ScalarFunction.LIST, items, ArrayOf(element), span, "", can_fail=False)
 
 
-def separate_hops(context: CypherContext, hops: Sequence[HopDraft]) -> tuple[list[Expr], list[PatternBlock]]:
+def separate_hops(context: CypherContext, hops: Sequence[PatternHop]) -> tuple[list[Expr], list[PatternBlock]]:
     """Keep the relationships of this `MATCH` apart, where two of them can have one type."""
     filters: list[Expr] = []
     blocks: list[PatternBlock] = []
@@ -85,7 +87,7 @@ def separate_hops(context: CypherContext, hops: Sequence[HopDraft]) -> tuple[lis
     return filters, blocks
 
 
-def _exclude(context: CypherContext, walk: HopDraft, relationship: Expr | None, span: Span) -> Expr:
+def _exclude(context: CypherContext, walk: PatternHop, relationship: Expr | None, span: Span) -> Expr:
     listed = list_relationships(walk)
     assert isinstance(listed.type, ArrayOf) and relationship is not None  # noqa: S101, PT018
     whole = values.convert(relationship, listed.type.element)
@@ -94,7 +96,7 @@ def _exclude(context: CypherContext, walk: HopDraft, relationship: Expr | None, 
     return Not(term=In(element=whole, collection=listed, origin=span), origin=span)
 
 
-def _separate_walks(context: CypherContext, first: HopDraft, second: HopDraft, span: Span) -> Exists:
+def _separate_walks(context: CypherContext, first: PatternHop, second: PatternHop, span: Span) -> Exists:
     listed = list_relationships(first)
     block, scope, _ = build_each(context, "#e", listed, span, CypherScope(context.catalog))
     element = scope.find("#e")
@@ -114,6 +116,7 @@ def _refuse_separation(context: CypherContext, span: Span) -> NoReturn:
     context.findings.refuse("C002", span, message, help_)
 
 
-def list_relationships(hop: HopDraft) -> Expr:
+def list_relationships(hop: PatternHop) -> Expr:
+    """Return the list of the relationships of a walk."""
     assert hop.value is not None  # noqa: S101 - it was bound before
     return read_part(hop.value, WALK_EDGES)

@@ -8,7 +8,7 @@ from omnigraph.lang.literals import Name
 from omnigraph.query.bind_hops import simplify_members
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
-from omnigraph.query.cypher.drafts import HopDraft, NodeDraft
+from omnigraph.query.cypher.drafts import PatternHop, PatternNode
 from omnigraph.query.cypher.expressions import ExpressionBinder, Subqueries
 from omnigraph.query.cypher.operators import list_terms
 from omnigraph.query.cypher.paths import build_path, list_relationships, separate_hops
@@ -60,8 +60,8 @@ class MatchBinder:
 
     context: CypherContext
     subqueries: Subqueries
-    nodes: dict[str, NodeDraft] = field(default_factory=dict)
-    hops: list[HopDraft] = field(default_factory=list)
+    nodes: dict[str, PatternNode] = field(default_factory=dict)
+    hops: list[PatternHop] = field(default_factory=list)
     filters: list[Expr] = field(default_factory=list)
     blocks: list[PatternBlock] = field(default_factory=list)
 
@@ -74,6 +74,8 @@ class MatchBinder:
         self._check_names(match, scope)
         paths = [(path, *self._draft_path(path, scope)) for path in match.patterns]
         self._narrow()
+        for hop in self.hops:
+            self._refuse_unknown_zero(hop)
         if not all(node.types for node in self.nodes.values()) or not all(hop.members for hop in self.hops):
             return self._bind_nothing(match, scope)
         scope, bindings = self._bind_nodes(scope)
@@ -119,16 +121,16 @@ class MatchBinder:
                     message = f"`{node.variable.text}` is a relationship or path, and no node"
                     self.context.findings.refuse("C004", node.variable.span, message, "give it another name")
 
-    def _draft_path(self, path: tree.PathPattern, scope: CypherScope) -> tuple[list[NodeDraft], list[HopDraft]]:
+    def _draft_path(self, path: tree.PathPattern, scope: CypherScope) -> tuple[list[PatternNode], list[PatternHop]]:
         nodes = [self._draft_node(node, scope) for node in path.nodes]
         hops = []
         for index, pattern in enumerate(path.relationships):
             edges = self.context.names.resolve_types(pattern.types)
-            hops.append(HopDraft(pattern, path.kind, nodes[index], nodes[index + 1], edges))
+            hops.append(PatternHop(pattern, path.kind, nodes[index], nodes[index + 1], edges))
         self.hops += hops
         return nodes, hops
 
-    def _draft_node(self, node: tree.NodePattern, scope: CypherScope) -> NodeDraft:
+    def _draft_node(self, node: tree.NodePattern, scope: CypherScope) -> PatternNode:
         names = self.context.names
         types = names.all_nodes if node.labels is None else names.resolve_labels(node.labels)
         key = f"#{len(self.nodes)}" if node.variable is None else node.variable.text
@@ -139,7 +141,7 @@ class MatchBinder:
             elif node.labels is not None:
                 self._filter_bound(known.bound, types, node)
             return known
-        draft = NodeDraft(key, node, types)
+        draft = PatternNode(key, node, types)
         variable = None if node.variable is None else scope.find(node.variable.text)
         if variable is not None:
             draft.bound = self._require_node(node, variable)
@@ -170,15 +172,19 @@ class MatchBinder:
             is_changed = False
             for hop in self.hops:
                 hop.members = list(self._iter_members(hop))
+                pairs = ((hop.left, _list_ends(hop, left=True)), (hop.right, _list_ends(hop, left=False)))
                 if hop.is_walk:
-                    continue
-                for node, ends in ((hop.left, _list_ends(hop, left=True)), (hop.right, _list_ends(hop, left=False))):
+                    low = 1 if hop.pattern.length is None or hop.pattern.length.low is None else hop.pattern.length.low
+                    # A walk without a relationship ends where it starts.
+                    zero = (hop.right.types, hop.left.types) if low == 0 else (frozenset[str](), frozenset[str]())
+                    pairs = ((hop.left, pairs[0][1] | zero[0]), (hop.right, pairs[1][1] | zero[1]))
+                for node, ends in pairs:
                     narrowed = node.types & ends
                     if node.bound is None and narrowed != node.types:
                         node.types = narrowed
                         is_changed = True
 
-    def _iter_members(self, hop: HopDraft) -> Iterator[HopMember]:
+    def _iter_members(self, hop: PatternHop) -> Iterator[HopMember]:
         direction = hop.pattern.direction
         for name in sorted(hop.edges):
             edge = self.context.catalog.edges[name]
@@ -191,6 +197,13 @@ class MatchBinder:
                 yield HopMember(ref, HopDirection.OUT)
             if direction is not tree.Direction.OUT and edge.target in hop.left.types and edge.source in hop.right.types:
                 yield HopMember(ref, HopDirection.IN)
+
+    def _refuse_unknown_zero(self, hop: PatternHop) -> None:
+        length = hop.pattern.length
+        if length is not None and length.low == 0 and not hop.members:
+            help_ = "leave the hop out, or name a relationship type that there is"
+            message = "a length of 0 over no relationship type is not supported"
+            self.context.findings.refuse("C002", hop.pattern.span, message, help_)
 
     # --- binding -----------------------------------------------------------------------------------
 
@@ -219,7 +232,7 @@ class MatchBinder:
                 scope = scope.add(variable.text, EntityVariable(name=draft.name, type=draft.type))
         return scope, tuple(bindings)
 
-    def _bind_hop(self, hop: HopDraft, scope: CypherScope) -> tuple[Hop, CypherScope]:
+    def _bind_hop(self, hop: PatternHop, scope: CypherScope) -> tuple[Hop, CypherScope]:
         edge = unite_edges(member.edge for member in hop.members)
         is_both = hop.pattern.direction is tree.Direction.BOTH
         common = {
@@ -247,7 +260,7 @@ class MatchBinder:
         return simplify_members(Hop(edge_variable=name, **common)), scope  # type: ignore[arg-type]
 
     def _bind_walk(
-        self, hop: HopDraft, edge: EdgeRef, common: dict[str, object], scope: CypherScope
+        self, hop: PatternHop, edge: EdgeRef, common: dict[str, object], scope: CypherScope
     ) -> tuple[Hop, CypherScope]:
         length = hop.pattern.length
         low = 1 if length is None or length.low is None else length.low
@@ -324,7 +337,7 @@ class MatchBinder:
         if node.where is not None:
             self.filters.append(binder.bind_condition(node.where))
 
-    def _find_draft(self, node: tree.NodePattern) -> NodeDraft:
+    def _find_draft(self, node: tree.NodePattern) -> PatternNode:
         if node.variable is not None:
             return self.nodes[node.variable.text]
         return next(draft for draft in self.nodes.values() if draft.pattern is node)
@@ -363,10 +376,13 @@ class MatchBinder:
             self.filters.append(test)
 
 
-def _list_ends(hop: HopDraft, *, left: bool) -> frozenset[str]:
+def _list_ends(hop: PatternHop, *, left: bool) -> frozenset[str]:
     """Return the node types at one end of the ways in which a hop can be followed."""
     ends = set()
     for member in hop.members:
+        if member.direction is HopDirection.BOTH:
+            ends |= {member.edge.source, member.edge.target}
+            continue
         is_source = (member.direction is HopDirection.OUT) == left
         ends.add(member.edge.source if is_source else member.edge.target)
     return frozenset(ends)

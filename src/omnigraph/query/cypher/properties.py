@@ -25,8 +25,8 @@ def find_property(context: CypherContext, type_: NodeRef | EdgeRef, name: Name) 
         RefusedError: Two of the types have it with types that have nothing in common.
     """
     declared = resolve_types(context.catalog, type_.name)
-    found = [(each.name, prop) for each in declared if (prop := each.find_property(name.text)) is not None]
-    if not found:
+    having = [(each.name, prop) for each in declared if (prop := each.find_property(name.text)) is not None]
+    if not having:
         known = dict.fromkeys(prop.name for each in declared for prop in each.properties)
         owners = " or ".join(f"`{each.name}`" for each in declared[:3])
         message = f"no {'relationship' if isinstance(type_, EdgeRef) else 'node'} here has the property `{name.text}`"
@@ -34,13 +34,13 @@ def find_property(context: CypherContext, type_: NodeRef | EdgeRef, name: Name) 
             message = f"{owners} has no property `{name.text}`"
         context.findings.warn_property(name, message, suggest(name.text, known))
         return None
-    common = unite_value_types([prop.type for _, prop in found])
+    common = unite_value_types([prop.type for _, prop in having])
     if common is None:
-        owners = ", ".join(f"{prop.type} of `{owner}`" for owner, prop in _list_different(found))
+        owners = ", ".join(f"{prop.type} of `{owner}`" for owner, prop in _list_different(having))
         message = f"`{name.text}` has two types here: {owners}"
         context.findings.refuse("C008", name.span, message, "name a label, so that it has one: `(n:Label)`")
-    nullable = len(found) < len(declared) or any(prop.nullable for _, prop in found)
-    first = found[0][1]
+    nullable = len(having) < len(declared) or any(prop.nullable for _, prop in having)
+    first = having[0][1]
     return Property(name=first.name, type=common, nullable=nullable, metric=first.metric, language=first.language)
 
 

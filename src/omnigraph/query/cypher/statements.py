@@ -406,7 +406,7 @@ class QueryBinder:
                 self.context.findings.refuse(
                     "C009", projection.span, "`*` stands for no variable here", "name the columns"
                 )
-            for name in sorted(self.scope.variables):
+            for name in self.scope.variables:
                 names.append(name)
                 bound.append(self.scope.read(self.scope.variables[name], projection.span))
         for item in projection.items:
@@ -426,7 +426,8 @@ class QueryBinder:
     def _check_groups(self, projection: tree.Projection, columns: _Columns) -> None:
         keys = [value for value in columns.values if not find_aggregates(value)]
         self._check_compared(projection, keys, "a group")
-        known = _list_known(columns.values)
+        aggregates = {aggregate for value in columns.values for aggregate in find_aggregates(value)}
+        known = _list_known(keys) | aggregates
         for value in columns.values:
             foreign = find_foreign(value, known) if find_aggregates(value) else None
             if foreign is not None:

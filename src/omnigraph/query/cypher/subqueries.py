@@ -237,7 +237,7 @@ def _null_where_null(source: Expr, value: Expr, span: Span) -> Expr:
 
 
 def _decide(kind: tree.QuantifierKind, counts: dict[str, Expr], span: Span) -> Expr:
-    zero, one = values.build_const(0, span), values.build_const(1, span)
+    zero, single = values.build_const(0, span), values.build_const(1, span)
 
     def test(op: Op, name: str, number: Expr) -> Expr:
         found = values.compare(op, counts[name], number, span)
@@ -259,6 +259,6 @@ def _decide(kind: tree.QuantifierKind, counts: dict[str, Expr], span: Span) -> E
         case tree.QuantifierKind.NONE:
             branches, otherwise = ((test(Op.GT, "true", zero), no), (some_unknown, unknown)), yes
         case _:
-            is_one = test(Op.EQ, "true", one)
-            branches, otherwise = ((test(Op.GT, "true", one), no), (some_unknown, unknown)), is_one
+            is_one = test(Op.EQ, "true", single)
+            branches, otherwise = ((test(Op.GT, "true", single), no), (some_unknown, unknown)), is_one
     return Case(branches=branches, otherwise=otherwise, origin=span)
