@@ -57,7 +57,6 @@ query grow($n: String, $by: I64) { update Person set { age: $by } where name = $
 ALL = "query people() { match { $p: Person } return { $p.name, $p.age } order { $p.name asc } }"
 WHOLE = "query q() { match { $p: Person } return { $p } order { $p.name asc } }"
 CYPHER = "MATCH (p:Person) RETURN p.name, p.age ORDER BY p.name"
-CYPHER_NAME = "MATCH (p:Person {name: 'Ada'}) RETURN p.name"
 SQL = "select name, age from Person order by name"
 SQL_NAME = "select name, age from Person where name = $n"
 BY_NAME = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age, $p.tags } }"
@@ -230,7 +229,6 @@ READS = [
         "n=Ada",
     ),
     read("cypher", lambda g, _: g.cypher(CYPHER).to_json(), "query", "--cypher", CYPHER),
-    read("cypher of a name", lambda g, _: g.cypher(CYPHER_NAME).to_json(), "query", "--cypher", CYPHER_NAME),
     read("sql of a commit", lambda g, d: g.sql(SQL, snapshot=d.first).to_json(), "sql", SQL, "--snapshot", "@first"),
     read("explain", lambda g, _: g.explain(ALL).to_json(), "explain", "-e", ALL),
     read("explain paths", lambda g, _: g.explain(PATHS).to_json(), "explain", "-e", PATHS),

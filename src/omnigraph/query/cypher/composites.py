@@ -81,6 +81,7 @@ def build_list(binder: "ExpressionBinder", bound: list[Expr], span: Span) -> Exp
     """Return a list of values of one type, none of which can be null."""
     if not bound:
         return Const(value=(), type=ListOf(Scalar.STRING), origin=span)
+    # Lists of the plan hold no null, as those of properties.
     if any(map(values.is_null, bound)):
         binder.refuse_form(span, "a list with null is not supported", LIST_NULLS_HELP)
     if any(value.nullable for value in bound):

@@ -86,6 +86,7 @@ def _collect_block_reads(block: PatternBlock, read: dict[str, None]) -> None:
 def _collect_bound(pattern: Pattern) -> set[str]:
     """Return all variables that a pattern binds, those inside its blocks included: names are given once."""
     bound = set(pattern.types)
+    # Also what inner blocks bind: a name that is given once is no variable of the outside.
     for block in pattern.blocks:
         for inner in get_patterns(block):
             bound |= _collect_bound(inner)

@@ -92,6 +92,7 @@ def bind_aggregate(call: tree.Call, binder: "ExpressionBinder") -> Expr:
         binder.context.findings.refuse(
             "C006", call.span, f"`{call.function.text}` takes {wanted} arguments, not {len(call.arguments)}"
         )
+    # No aggregate stands inside another one.
     binder.allows_aggregates = False
     try:
         arguments = [binder.bind(argument) for argument in call.arguments]
@@ -132,6 +133,7 @@ def _build_aggregate(
         fraction=fraction if isinstance(fraction, Const) else None,
         origin=origin,
     )
+    # The sum of nothing is 0, not null.
     if fold is AggregateFunction.SUM:
         zero = values.build_const(0 if aggregate.type is Scalar.I64 else 0.0, origin)
         return replace(
@@ -361,6 +363,7 @@ def _bind_id(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr])
 
 def _choose_by_type(value: Expr, texts: Mapping[str, Expr], call: tree.Call) -> Expr:
     """Return the value that belongs to the type of a node or relationship."""
+    # The type of a row is known by its name, which is a value of a union.
     type_name, _ = values.list_type_and_id(value)
     distinct = list(texts.items())
     if len(distinct) == 1 and not value.nullable:

@@ -142,6 +142,7 @@ def _bind_text_test(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
     left, right = binder.bind(expr.left), binder.bind(expr.right)
     if values.is_null(left) or values.is_null(right):
         return values.build_unknown(expr.span)
+    # Neither side is converted: `1 CONTAINS 'a'` is unknown.
     if not (values.is_text_value(left) and values.is_text_value(right)):
         # A value that is no text neither contains nor starts with one: unknown.
         return values.build_unknown(expr.span)

@@ -73,6 +73,7 @@ class MatchBinder:
         """
         self._check_names(match, scope)
         paths = [(path, *self._draft_path(path, scope)) for path in match.patterns]
+        # Types first: what can't match is not bound at all.
         self._narrow()
         for hop in self.hops:
             self._refuse_unknown_zero(hop)
@@ -135,6 +136,7 @@ class MatchBinder:
         types = names.all_nodes if node.labels is None else names.resolve_labels(node.labels)
         key = f"#{len(self.nodes)}" if node.variable is None else node.variable.text
         known = self.nodes.get(key)
+        # A node that is written again has all labels that are written.
         if known is not None:
             if known.bound is None:
                 known.types &= types
@@ -180,6 +182,7 @@ class MatchBinder:
                     pairs = ((hop.left, pairs[0][1] | zero[0]), (hop.right, pairs[1][1] | zero[1]))
                 for node, ends in pairs:
                     narrowed = node.types & ends
+                    # A variable of an earlier clause keeps its type; its hops are followed where they fit.
                     if node.bound is None and narrowed != node.types:
                         node.types = narrowed
                         is_changed = True
@@ -217,6 +220,7 @@ class MatchBinder:
         for name in names:
             if name is not None and scope.find(name.text) is None:
                 scope = scope.add(name.text, null)
+        # A false condition is all that is left of it.
         no = values.build_const(value=False, origin=match.span)
         return Matched(Pattern(nodes=(), filters=(no,)), scope, is_empty=True)
 
@@ -250,6 +254,7 @@ class MatchBinder:
         known = None if variable is None else scope.find(variable.text)
         name = self.context.declare(None if variable is None or known is not None else variable.text, edge)
         entity = EntityVariable(name=name, type=edge)
+        # Every hop binds its edge, so that parallel ones are rows of their own.
         hop.value = build_whole(self.context.catalog, entity, hop.pattern.span)
         if known is not None:
             is_same = values.compare(Op.EQ, scope.read(known, hop.pattern.span), hop.value, hop.pattern.span)
@@ -318,6 +323,7 @@ class MatchBinder:
                 self._bind_relationship_map(hop, binder)
         if match.where is None:
             return
+        # Each term is a filter of its own, which the planner places where it can be decided.
         for term in list_terms(match.where, tree.BinaryOp.AND):
             self._bind_term(term, binder)
 

@@ -34,6 +34,7 @@ def find_property(context: CypherContext, type_: NodeRef | EdgeRef, name: Name) 
             message = f"{owners} has no property `{name.text}`"
         context.findings.warn_property(name, message, suggest(name.text, known))
         return None
+    # Numbers of several types and texts and enums have a common type; anything else is two properties of one name.
     common = unite_value_types([prop.type for _, prop in having])
     if common is None:
         owners = ", ".join(f"{prop.type} of `{owner}`" for owner, prop in _list_different(having))

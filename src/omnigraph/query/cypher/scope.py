@@ -90,6 +90,7 @@ class CypherScope:
 def build_whole(catalog: Catalog, variable: EntityVariable, origin: Span) -> Entity:
     """Return the expression of a whole node or relationship with all properties that are neither Blob nor Vector."""
     properties = resolve_types(catalog, variable.type.name)[0].properties
+    # A union has what any of its types has, but for names that have two types.
     fields: list[Prop] = []
     if is_union(variable.type.name):
         properties = list_object_fields(catalog, variable.type.name)

@@ -193,6 +193,7 @@ class QueryBinder:
         if clause.optional:
             self._bind_optional(clause)
             return
+        # Blocks apply after all hops of a stage, so those of clauses before this one end it.
         if self.draft.blocks:
             self._flush(clause.span)
         binder = MatchBinder(self.context, self.subqueries)
@@ -224,6 +225,7 @@ class QueryBinder:
             if name not in before.variables:
                 variables[name] = make_optional(variable, matched)
         self.scope = replace(before, variables=variables)
+        # Where types tell that nothing matches, the variables are null and no block is needed.
         if not matched.is_empty:
             shared = self.context.find_shared(matched.pattern)
             self.draft.blocks.append(OptionalMatch(shared=shared, pattern=matched.pattern, origin=clause.span))
@@ -237,6 +239,7 @@ class QueryBinder:
     def _add_each(self, name: str, source: Expr, span: Span, name_span: Span) -> None:
         if self.scope.find(name) is not None:
             self.context.findings.refuse("C004", name_span, f"`{name}` is already defined", "give it another name")
+        # `UNWIND null` has no rows, as that of an empty list.
         if values.is_null(source):
             source = Const(value=(), type=ListOf(Scalar.STRING), origin=span)
         if not values.is_list(source):
@@ -269,6 +272,7 @@ class QueryBinder:
         if clause.arguments:
             message = f"`{clause.procedure.text}` takes no arguments"
             self.context.findings.refuse("C006", clause.procedure.span, message)
+        # Each of these procedures has one column.
         alias = column
         for item in clause.items or ():
             if item.column.text != column:
@@ -365,17 +369,20 @@ class QueryBinder:
         columns = self._bind_items(projection, binder)
         self.draft.blocks += binder.blocks
         binder.blocks = []
+        # Rows that become one have no other values than their columns.
         is_merged = columns.has_aggregates or projection.distinct
         if columns.has_aggregates:
             self._check_groups(projection, columns)
         elif projection.distinct:
             self._check_compared(projection, columns.values, "`DISTINCT`")
         order = self._bind_order(projection, columns, binder, is_merged=is_merged)
+        # The values of blocks are those of rows, and aggregates fold rows: first one stage, then the other.
         if columns.has_aggregates and any(isinstance(block, ValueBlock) for block in self.draft.blocks):
             read = [name for value in columns.values for name in find_variables(value)]
             self._flush(span, read)
         names = columns.names if is_last else self._declare_columns(columns)
         output = [OutputColumn(name=name, value=value) for name, value in zip(names, columns.values, strict=True)]
+        # Without an order, any rows will do: a limit then reads no more than it needs.
         ties: tuple[Expr, ...] = ()
         if order and not is_merged:
             ties = tuple(build_identity_of(each, span) for each in self.scope.iter_entities())
@@ -506,6 +513,7 @@ def make_optional(variable: CypherVariable, matched: Matched) -> CypherVariable:
     value = variable.value
     if isinstance(value, ValueRef | FieldRef):
         return ComputedVariable(value=_make_nullable(value))
+    # A path of single hops is a record, which can't be null itself: its first node or relationship tells.
     entities = [name for name, type_ in matched.pattern.types.items() if isinstance(type_, NodeRef | EdgeRef)]
     read = next((name for name in find_variables(value) if name in entities), None)
     if read is None:

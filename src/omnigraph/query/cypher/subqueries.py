@@ -111,6 +111,7 @@ class SubqueryBinder:
         ties: tuple[Expr, ...] = (),
         distinct: bool = False,
     ) -> Expr:
+        # `collect` passes nulls over, where Cypher would keep them.
         if values.is_null(value) or value.nullable:
             binder.refuse_form(span, "a list whose elements may be null is not supported", LIST_NULLS_HELP)
         pattern = replace(pattern, blocks=(*pattern.blocks, *inner.blocks))
@@ -155,6 +156,7 @@ class SubqueryBinder:
         source = binder.bind(expr.source)
         if values.is_null(source):
             return values.build_unknown(expr.span)
+        # Three counts decide every quantifier, also where conditions are unknown.
         counts: dict[str, Expr] = {}
         for name in ("true", "false", "unknown"):
             pattern, inner, _ = self._each(expr.variable.text, source, expr.source.span, binder)
@@ -214,6 +216,7 @@ def build_order(keys: tuple[tree.SortKey, ...], binder: ExpressionBinder) -> tup
     terms: list[OrderTerm] = []
     for key in keys:
         value = binder.bind(key.value)
+        # A constant orders nothing.
         if isinstance(value, Const):
             continue
         if isinstance(value.type, NodeRef | EdgeRef):
@@ -222,6 +225,7 @@ def build_order(keys: tuple[tree.SortKey, ...], binder: ExpressionBinder) -> tup
             binder.refuse_form(
                 key.span, f"an order by {values.describe(value.type)} is not supported", "order by a value"
             )
+        # The plan has null as the smallest value, so whether there is one comes first.
         if value.nullable:
             terms.append(OrderTerm(value=IsNull(operand=value, origin=key.span), descending=key.descending))
         terms.append(OrderTerm(value=value, descending=key.descending))

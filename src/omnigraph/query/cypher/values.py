@@ -42,6 +42,7 @@ _CONVERSIONS = {Scalar.F64: ScalarFunction.TO_FLOAT, Scalar.I64: ScalarFunction.
 
 def build_const(value: bool | float | str | None, origin: Span) -> Const:
     """Return a literal; null has a type by chance, see `is_null`."""
+    # A Bool is an integer in Python, so it is asked for first.
     match value:
         case None:
             return Const(value=None, type=Scalar.BOOL, origin=origin)
@@ -116,6 +117,7 @@ def find_common_type(types: Sequence[ExprType]) -> ExprType | None:
 
 def agree(values: Sequence[Expr]) -> tuple[Expr, ...] | None:
     """Return values in their common type, nulls included; None if they have none."""
+    # The literal null has no type of its own, so the others decide.
     typed = [value.type for value in values if not is_null(value)]
     type_ = find_common_type(typed) if typed else Scalar.STRING
     return None if type_ is None else tuple(convert(value, type_) for value in values)
@@ -152,6 +154,7 @@ def decide_unless_null(values: Sequence[Expr], truth: bool | None, origin: Span)
     if truth is None or any(map(is_null, values)):
         return build_unknown(origin)
     tests = [is_null_test(value, origin) for value in values if value.nullable]
+    # Without a side that can be null, the answer is the same for all rows.
     if not tests:
         return build_const(truth, origin)
     any_null = tests[0] if len(tests) == 1 else Or(terms=tuple(tests), origin=origin)
@@ -172,10 +175,12 @@ def compare(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | None:
         return _compare_entities(op, left, right, origin)
     left, right = _read_moment(left, right.type), _read_moment(right, left.type)
     left_type, right_type = left.type, right.type
+    # The plan compares scalars and identities: callers refuse the rest by name.
     if isinstance(left_type, ShapedType | ListOf) and isinstance(right_type, ShapedType | ListOf):
         return None
     if isinstance(left_type, ShapedType) or isinstance(right_type, ShapedType):
         return decide_unless_null((left, right), op is Op.NE if is_equality else None, origin)
+    # `1 = 'a'` is false in Cypher, and `1 < 'a'` is unknown: neither is an error.
     if are_comparable(left_type, right_type):
         return Compare(op=op, left=left, right=right, origin=origin)
     return decide_unless_null((left, right), op is Op.NE if is_equality else None, origin)
@@ -200,6 +205,7 @@ def _compare_entities(op: Op, left: Expr, right: Expr, origin: Span) -> Expr:
         )
         return Compare(op=op, left=first, right=second, origin=origin)
     sides = [list_type_and_id(each) for each in (left, right)]
+    # Ids are unique within a type, so both have to be equal, and one that differs is enough.
     terms = tuple(Compare(op=op, left=a, right=b, origin=origin) for a, b in zip(*sides, strict=True))
     return And(terms=terms, origin=origin) if op is Op.EQ else Or(terms=terms, origin=origin)
 
