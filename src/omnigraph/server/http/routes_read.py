@@ -37,6 +37,7 @@ from omnigraph.server.http.request_bodies import (
     NDJSON,
     AlgorithmBody,
     CompleteBody,
+    CypherBody,
     ExplainAnswer,
     ExplainBody,
     ExportBody,
@@ -123,10 +124,34 @@ async def sql(request: Request, graph: GraphId) -> Response:
     return await _answer_rows(service, request, body, run_statement, body.sql)
 
 
+@router.post("/graphs/{graph}/cypher", **describe_route(ResultAnswer, body=CypherBody, streams=[NDJSON, ARROW]))
+async def cypher(request: Request, graph: GraphId) -> Response:
+    """Run a statement of Cypher that reads; rows are streamed as those of `/query`."""
+    body = await read_body(request, CypherBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, body.branch)
+
+    def run_statement(budget: Budget) -> Result:
+        return handle.cypher(
+            body.cypher,
+            merge_params(body),
+            strict=body.strict,
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=parse_optional_instant(body.at),
+            max_staleness=body.max_staleness,
+            min_commit=body.min_commit,
+            engine=body.engine,
+            budget=budget,
+        )
+
+    return await _answer_rows(service, request, body, run_statement, body.cypher)
+
+
 async def _answer_rows(
     service: Service,
     request: Request,
-    body: ReadBody | SqlBody,
+    body: ReadBody | SqlBody | CypherBody,
     run: Callable[[Budget], Result],
     key: Hashable,
 ) -> Response:
@@ -203,6 +228,7 @@ async def explain(request: Request, graph: GraphId) -> Response:
             at=parse_optional_instant(body.at),
             engine=body.engine,
             analyze=body.analyze,
+            cypher=body.cypher,
             budget=budget,
         ),
         key=(body.query, body.name, body.analyze),
