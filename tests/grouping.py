@@ -44,17 +44,22 @@ def grouped(session: Session, calls: Sequence[Call], before: Call = lambda: None
     return outcomes
 
 
+def plan_increment(session: Session, head: Head, row: str = "a", key: str = "node:A") -> CommitPlan:
+    """The plan of an increment on a state."""
+    table = session.open_tables(head.snapshot).open_table(key)
+    value = table.find_rows("id", [row], ["v"])["v"][0].as_py()
+    requirements = (RowsUnchanged(table_key=key, ids=(row,)),)
+    parts = CommitPlan(base=head, operation="count", actor="x", requirements=requirements)
+    staged = stage_plan(session, parts, [TableWrite(table_key=key, upsert=rows({row: value + 1}))])
+    assert staged is not None
+    return staged[0]
+
+
 def increment(session: Session, row: str = "a", key: str = "node:A") -> Commit:
     """Add one to a row, whatever it holds when its turn comes."""
 
     def plan(head: Head) -> CommitPlan:
-        table = session.open_tables(head.snapshot).open_table(key)
-        value = table.find_rows("id", [row], ["v"])["v"][0].as_py()
-        requirements = (RowsUnchanged(table_key=key, ids=(row,)),)
-        parts = CommitPlan(base=head, operation="count", actor="x", requirements=requirements)
-        staged = stage_plan(session, parts, [TableWrite(table_key=key, upsert=rows({row: value + 1}))])
-        assert staged is not None
-        return staged[0]
+        return plan_increment(session, head, row, key)
 
     done = publish_or_replan(session.log, session.handles, plan(session.cached_head()), None, plan)
     assert done is not None

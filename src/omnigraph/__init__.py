@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from omnigraph.runtime import Runtime
     from omnigraph.server.cedar_policies import CedarPolicies
     from omnigraph.server.client.remote_graph import RemoteGraph, connect
+    from omnigraph.server.explore import explore
     from omnigraph.server.mcp.stdio import serve_mcp
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
@@ -176,6 +177,7 @@ __all__ = [
     "clone_graph",
     "connect",
     "create_graph",
+    "explore",
     "infer_schema",
     "open_graph",
     "read_files",
@@ -246,6 +248,7 @@ _EXPORTS_BY_MODULE = {
     "server.client.remote_graph": ("RemoteGraph", "connect"),
     "server.mcp.stdio": ("serve_mcp",),
     "server.cedar_policies": ("CedarPolicies",),
+    "server.explore": ("explore",),
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.table_cache": ("PinUnreadableError",),

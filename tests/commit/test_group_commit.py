@@ -3,21 +3,22 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from grouping import grouped, increment
-from omnigraph.commit import group_commit
+from grouping import grouped, increment, plan_increment
+from omnigraph.commit import group_commit, manifest_log
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.commit_queue import CommitQueue, get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.group_commit import PendingCommit, publish_group
-from omnigraph.commit.manifest_log import Head
-from omnigraph.commit.manifest_types import Commit
+from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_types import Commit, Manifest
 from omnigraph.commit.publisher import publish_or_replan
 from omnigraph.commit.requirements import CountsWithin, RowsUnchanged
 from omnigraph.commit.time_travel import read_at_commit, read_at_version
@@ -26,6 +27,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, stage_plan, write_tables
 from omnigraph.runtime import Runtime
 from omnigraph.storage.cas_table import CasTable
+from omnigraph.storage.cas_table_errors import SwapLostError
 from omnigraph.storage.object_store import StoreUnavailableError
 from worlds import FAST, reopened, rows, seeded_world, state
 
@@ -415,3 +417,48 @@ def test_files_of_an_earlier_run_are_removed(world: Session) -> None:
     data = [info.key for info in world.store.objects.list_under(f"{path}/data")]
     # The seed, and one for each increment.
     assert len(data) == 5
+
+
+def test_what_came_since_is_read_without_the_sealed_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The members of a group whose journal was sealed a moment ago are checked against what came since."""
+    world = seeded_world(tmp_path / "g", replace(FAST, head_commits=4))
+    base = world.head().snapshot.commit.seq
+    while not world.head().table.sealed_count:
+        base = world.head().snapshot.commit.seq
+        put(world, f"n{base}")()
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the sealed journal was read")
+
+    monkeypatch.setattr(manifest_log, "decode_sealed", fail)
+
+    assert [commit.seq for commit in world.log.read_since(world.head(), base)] == [base + 1]
+    assert world.log.read_since(world.head(), base + 1) == []
+
+
+def test_a_deferred_write_whose_swap_seemed_lost_is_not_done_twice(
+    world: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It happened, and only the answer was lost; then the leader was interrupted, and another one goes on."""
+    publish = ManifestLog.publish
+
+    def lose(log: ManifestLog, base: Head, manifest: Manifest) -> Head:
+        publish(log, base, manifest)
+        raise SwapLostError(log.path, base.table.version)
+
+    deferred = CommitPlan(base=world.head(), operation="count", actor="x", is_deferred=True)
+    write = PendingCommit(
+        world.log, world.handles, deferred, "01HZ0000000000000000000000", [], replan=partial(plan_increment, world)
+    )
+    before = state(world)["node:A"]["a"]
+    with monkeypatch.context() as patched:
+        patched.setattr(ManifestLog, "publish", lose)
+        with pytest.raises(KeyboardInterrupt):
+            publish_group(world.log, world.handles, [write], wait_turn=interrupt)
+    assert not write.is_settled
+
+    publish_group(world.log, world.handles, [write], wait_turn=lambda: None)
+
+    assert write.result is not None
+    assert write.result.commit.id == write.commit_id
+    assert state(reopened(world))["node:A"]["a"] == before + 1

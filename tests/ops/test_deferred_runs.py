@@ -1,5 +1,7 @@
 """What would be outdated anyway is done once, in its turn: the run of a mutation, and the deletions of a write."""
 
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,19 @@ import pytest
 import omnigraph as og
 from grouping import grouped
 from mutating import new_graph, run
-from omnigraph.lang.source import Source
-from omnigraph.ops import mutate
+from omnigraph.ops import mutate, run_notes
+from omnigraph.ops.run_notes import RUN_NOTES
 from omnigraph.storage.graph_storage import GraphStorage
 
 COUNT = "query count($n: String) { update Person set { age: age + 1 } where name = $n }"
 COUNT_ALL = "query q() { match { $p: Person } return { count(*) as c } }"
 AGE = 'query q() { match { $p: Person { name: "a" } } return { $p.age as age } }'
+
+
+@pytest.fixture(autouse=True)
+def _none_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast the machine is, only an outdated run is deferred."""
+    monkeypatch.setattr(run_notes, "MAX_TURN_SECONDS", -1.0)
 
 
 @pytest.fixture
@@ -73,10 +81,9 @@ def test_other_parameters_and_a_lone_writer_are_run_at_once(graph: og.Graph, run
 
 def test_an_error_of_a_deferred_run_is_its_own(graph: og.Graph) -> None:
     broken = "query q($n: String) { insert Knows { from: $n, to: $n } }"
-    mutate.OUTDATED_RUNS.get().note(
-        graph._session.log,
-        mutate.MutationCall(source=Source(broken, "query.gq"), name=None, params={"n": "gone"}, actor="x"),
-    )
+    session = graph._session
+    key = (session.log.store.location.uri, session.log.path, broken, None)
+    RUN_NOTES.get().note_outdated(key, {"n": "gone"}, is_outdated=True)
 
     def insert() -> object:
         return graph.mutate(broken, params={"n": "gone"})
@@ -147,4 +154,94 @@ def test_a_write_that_waited_alone_is_placed_on_what_came_before_it(graph: og.Gr
     assert done.affected_nodes == (0 if between == "gone" else 1)
     expected = {"the same row": [{"age": 11}], "gone": []}.get(between, [{"age": 2}])
     assert graph.query(AGE).rows() == expected
+    assert graph.check().findings == ()
+
+
+ADD = "query add($n: String) { insert Person { name: $n, age: 1 } }"
+ADD_ALL = "query add($n: [String]) { update Person set { age: 5 } where name in $n }"
+
+
+@pytest.fixture
+def all_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine too, a run of few rows is short."""
+    monkeypatch.setattr(run_notes, "MAX_TURN_SECONDS", float("inf"))
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The thread of each run."""
+    seen: list[int] = []
+    evaluate = mutate._Mutation._evaluate
+
+    def note(mutation: Any, head: Any) -> Any:
+        seen.append(threading.get_ident())
+        return evaluate(mutation, head)
+
+    monkeypatch.setattr(mutate._Mutation, "_evaluate", note)
+    return seen
+
+
+@pytest.mark.usefixtures("all_short")
+def test_short_runs_of_different_rows_wait_for_the_thread_that_publishes(graph: og.Graph, threads: list[int]) -> None:
+    graph.mutate(ADD, params={"n": "first"})
+    threads.clear()
+
+    done = grouped(graph._session, [partial(graph.mutate, ADD, params={"n": f"n{n}"}) for n in range(6)])
+
+    assert len(threads) == 6, "each is run once"
+    assert len(set(threads)) == 1
+    assert len({one.commit_id for one in done}) == 6
+    assert graph.query(COUNT_ALL).rows() == [{"c": 9}]
+    # Each commit has the rows of those before it.
+    counts = [graph.query(COUNT_ALL, snapshot=one.commit_id).rows()[0]["c"] for one in done]
+    assert counts == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.usefixtures("all_short")
+@pytest.mark.parametrize(
+    "text, params, is_deferred",
+    [
+        (ADD, {"n": "x"}, True),
+        (COUNT, {"n": "a"}, True),
+        (ADD_ALL, {"n": ["a", "b"]}, True),
+        (ADD_ALL, {"n": [f"n{n}" for n in range(run_notes.MAX_TURN_KEYS + 1)]}, False),
+        (ADD, {"n": "x" * (run_notes.MAX_TURN_LENGTH + 1)}, False),
+        ("query q() { update Person set { age: 3 } where age > 0 }", {}, False),
+        ('query q() { delete Person where name = "a" }', {}, False),
+    ],
+)
+def test_only_writes_of_few_rows_wait_for_their_turn(
+    graph: og.Graph, runs: list[str], text: str, params: dict[str, Any], is_deferred: bool
+) -> None:
+    graph.mutate(text, params={name: value[:1] for name, value in params.items()})
+    runs.clear()
+    before: list[int] = []
+
+    grouped(graph._session, [lambda: graph.mutate(text, params=params)], before=lambda: before.append(len(runs)))
+
+    assert before == [0 if is_deferred else 1]
+
+
+def test_a_run_that_was_long_is_not_deferred(graph: og.Graph, runs: list[str]) -> None:
+    graph.mutate(ADD, params={"n": "first"})
+    runs.clear()
+    before: list[int] = []
+
+    grouped(graph._session, [lambda: graph.mutate(ADD, params={"n": "x"})], before=lambda: before.append(len(runs)))
+
+    assert before == [1]
+
+
+@pytest.mark.usefixtures("all_short")
+def test_errors_of_short_runs_are_their_own(graph: og.Graph) -> None:
+    link = "query link($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
+    graph.mutate(link, params={"a": "a", "b": "b"})
+
+    def insert(end: str) -> Any:
+        return lambda: graph.mutate(link, params={"a": "a", "b": end})
+
+    first, failed, last = grouped(graph._session, [insert("a"), insert("gone"), insert("a")])
+
+    assert isinstance(failed, og.ConstraintError)
+    assert (first.affected_edges, last.affected_edges) == (1, 1)
     assert graph.check().findings == ()

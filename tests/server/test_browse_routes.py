@@ -171,6 +171,27 @@ def test_permissions_of_a_server_are_those_of_the_token(process: Process, remote
     assert remote.permissions(branches=["main", "missing"]).branches == here.branches
 
 
+@pytest.mark.parametrize(
+    "text", ["match { $p: Person } return { $p }", "query query() { match { $p: Person } return { $p } }"]
+)
+def test_a_text_without_a_head_is_checked_as_it_would_run(served: Served, text: str) -> None:
+    report = posted(served, "lint", {"query": text})
+
+    assert (report["errors"], report["diagnostics"]) == (0, [])
+    assert report["queries"] == [{"name": "query", "kind": "read", "params": [], "description": None}]
+
+
+def test_a_broken_query_does_not_hide_the_parameters_of_another(served: Served) -> None:
+    broken = "query b() { match { $p: Persn } return { $p } }"
+
+    report = posted(
+        served, "lint", {"query": f"query a($n: String?) {{ match {{ $p: Person }} return {{ $p }} }} {broken}"}
+    )
+
+    assert [finding["code"] for finding in report["diagnostics"]] == ["T1"]
+    assert report["queries"][0]["params"] == [{"name": "n", "type": "String", "nullable": True}]
+
+
 # --- permissions ---------------------------------------------------------------------------------------------
 
 

@@ -9,15 +9,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from time import monotonic
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.concurrency import Event, ProcessState, create_lock
+from omnigraph.concurrency import Event, ProcessState, create_event, create_lock
 
 # The limit of writes that are published together. On a busy machine a swap took 47 ms, and each write 8 ms beside it:
 # with 64, the swap is a tenth of a group.
 MAX_GROUP = 64
+# The writers of a group of so many are waited for, for up to this share of the time that the group took.
+MIN_AWAITED_GROUP = 8
+AWAITED_SHARE = 0.2
+_PAUSE_SECONDS = 0.001
 # A waiting writer looks again after this time, in case an interrupted leader did not wake it.
 _PATIENCE_SECONDS = 1.0
 
@@ -63,6 +68,8 @@ class CommitQueue:
         self._guard = create_lock()
         self._turn = create_lock()
         self._waiting: deque[QueuedWrite] = deque()
+        # The number of members of the last group, when it was settled, and how long it took.
+        self._last_group = (0, 0.0, 0.0)
         # The thread whose turn it is. A write that it starts meanwhile, as hooks of tests do, must not wait for itself.
         self._holder: int | None = None
 
@@ -90,6 +97,8 @@ class CommitQueue:
                     continue
                 with self.hold():
                     if not write.is_settled:
+                        if not is_nested:
+                            self._wait_for_returning()
                         # The other writes may be those that this thread is publishing.
                         self._lead_group([write] if is_nested else self._list_group(), lead)
         finally:
@@ -114,15 +123,32 @@ class CommitQueue:
         finally:
             self._wake_next()
 
+    def _wait_for_returning(self) -> None:
+        """Wait for the writers of a large group that has just been settled, which are likely to write again.
+
+        Without it the first of them would publish alone, and the others after that: two swaps instead of one. A lone
+        writer, and those of small groups, never wait.
+        """
+        members, settled_at, seconds = self._last_group
+        if members < MIN_AWAITED_GROUP:
+            return
+        deadline = settled_at + seconds * AWAITED_SHARE
+        pause = create_event()
+        while len(self._waiting) < members and (rest := deadline - monotonic()) > 0:
+            pause.wait(min(rest, _PAUSE_SECONDS))
+
     def _list_group(self) -> list[W]:
         with self._guard:
             return list(islice(self._waiting, MAX_GROUP))  # type: ignore[arg-type]
 
     def _lead_group(self, group: Sequence[W], lead: Callable[[Sequence[W]], None]) -> None:
         # They stay in the queue until they are settled: after an interrupt, at any line, another thread leads.
+        begun = monotonic()
         try:
             lead(group)
         finally:
+            settled_at = monotonic()
+            self._last_group = (len(group), settled_at, settled_at - begun)
             for write in group:
                 if write.is_settled or write.settle_interrupted():
                     self._remove(write)

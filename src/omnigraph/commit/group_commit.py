@@ -81,7 +81,9 @@ class PendingCommit:
     superseded: frozenset[str] = frozenset()
     """Files that its commit does not need: of an earlier round, or from before it was run again."""
     is_sent: bool = False
-    """Whether a swap that contains it may have been sent."""
+    """Whether a swap that contains it may have been sent, and is not known to be lost."""
+    was_sent: bool = False
+    """Whether any swap that contains it was sent: one that seems lost may have happened."""
     contended: int = 0
     builder: VersionBuilder = field(init=False)
 
@@ -243,8 +245,6 @@ def publish_group(
     is called after a lost swap.
     """
     log.store.runtime.faults.reach("group.led")
-    for write in writes:
-        write.plan = replace(write.plan, epoch=_find_epoch(write.plan))
     try:
         _run_rounds(log, handles, writes, wait_turn)
     except OutcomeUnknownError as error:
@@ -272,6 +272,11 @@ def _run_rounds(
     runtime = log.store.runtime
     options = runtime.options
     base = _find_base(log, writes)
+    for write in writes:
+        # It has read nothing yet, and it was not sent: only a repeated request could have been committed since.
+        if write.plan.is_deferred and not write.was_sent and write.plan.idempotency_key is None:
+            write.plan = replace(write.plan, base=base, epoch=None)
+        write.plan = replace(write.plan, epoch=_find_epoch(write.plan))
     lost = 0
     while True:
         group = _GroupRound(log, handles, base)
@@ -284,7 +289,7 @@ def _run_rounds(
             # A write that publishes alone waits for a group that is being placed, and does not make it start again.
             with get_queue(log).hold(), get_branch_lock(log.store.location.uri, log.path):
                 for write in group.outcomes:
-                    write.is_sent = True
+                    write.is_sent = write.was_sent = True
                 head = log.publish(base, group.state.snapshot.manifest)
         except SwapLostError:
             for write in group.outcomes:

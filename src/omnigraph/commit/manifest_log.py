@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import takewhile
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -255,7 +254,15 @@ class ManifestLog:
 
     def read_since(self, head: Head, seq: int) -> list[Commit]:
         """Return the commits after `seq`, newest first."""
-        return list(takewhile(lambda commit: commit.seq > seq, self.iter_history(head)))
+        since: list[Commit] = []
+        if head.snapshot.commit.seq > seq:
+            for commit in self.iter_history(head):
+                if commit.seq > seq:
+                    since.append(commit)
+                # The commit before that may be in a sealed part of the journal, which would be read for it.
+                if commit.seq <= seq + 1:
+                    break
+        return since
 
     def open_parent(self, fork: Fork) -> "ManifestLog":
         """Return the log of the parent branch, in which the history of this branch continues."""

@@ -13,7 +13,7 @@ from omnigraph.graph.blame import blames_damage
 from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.limits import ResourceLimits
-from omnigraph.ops.query import QueryCall
+from omnigraph.ops.query import QueryCall, resolve_snapshot
 from omnigraph.ops.session import Session
 from omnigraph.options import QueryEngine
 
@@ -110,8 +110,10 @@ class BrowseMethods:
         Raises:
             BranchMissingError, CommitMissingError: There is no such state.
         """
-        state = lazy_ops.revision.show_state(self._session, branch=branch, commit_id=snapshot, at=at)
-        return lazy_ops.catalog_report.report_catalog(self._session, state)
+        call = QueryCall(source=Source("", ""), branch=branch, snapshot=snapshot, at=at)
+        return lazy_ops.catalog_report.report_catalog(
+            self._session, resolve_snapshot(self._session, call, hides_rows=True)
+        )
 
     def neighbours(  # noqa: PLR0913 - all but the nodes by name
         self,

@@ -40,8 +40,9 @@ class EvaluationCost:
     Not the time of the thread: Lance and Arrow work in threads of their own.
     """
 
+    seconds = 0.0
     is_quick = False
-    """Whether it may be repeated while other writers wait; known after the block."""
+    """Whether it may be repeated while other writers wait. Both are known after the block."""
 
     def __enter__(self) -> Self:
         self._started = monotonic()
@@ -49,5 +50,5 @@ class EvaluationCost:
         return self
 
     def __exit__(self, *_: object) -> None:
-        cost = _meter.count(-1) - self._share_before
-        self.is_quick = cost < MAX_QUEUED_SECONDS and monotonic() - self._started < MAX_QUEUED_WAIT_SECONDS
+        self.seconds = _meter.count(-1) - self._share_before
+        self.is_quick = self.seconds < MAX_QUEUED_SECONDS and monotonic() - self._started < MAX_QUEUED_WAIT_SECONDS

@@ -72,8 +72,8 @@ def lint(
         reports.append(report)
     queries: tuple[QueryShape, ...] = ()
     if query is not None:
-        reports.append(check_queries(query, catalog))
-        bound = () if catalog is None else bind_file(parse_queries(query).tree, catalog).value
+        reports.append(check_queries(query, catalog, allows_bare=True))
+        bound = () if catalog is None else bind_file(parse_queries(query, allows_bare=True).tree, catalog).value
         queries = tuple(map(describe_query, bound))
     return LintReport(
         errors=sum(report.errors for report in reports),

@@ -16,12 +16,11 @@ from omnigraph.commit.commit_plan import CommitPlan
 from omnigraph.commit.commit_queue import get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.idempotency import find_earlier_commit
-from omnigraph.commit.manifest_log import Head, ManifestLog
+from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import Commit
 from omnigraph.commit.publisher import ArmedWrite, publish_or_replan
 from omnigraph.commit.rebase import check_if_commit
 from omnigraph.commit.requirements import Requirement
-from omnigraph.concurrency import ProcessState
 from omnigraph.engine.constraints.check import check_constraints
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
@@ -41,13 +40,13 @@ from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.printer import print_queries
 from omnigraph.lang.query_ast import Insert, Query, QueryFile, Read, Union
 from omnigraph.lang.source import Source
-from omnigraph.lru_cache import LruCache
 from omnigraph.ops.answer_match import MatchAnswerer
 from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.evaluation_cost import EvaluationCost
 from omnigraph.ops.evaluation_slots import EVALUATION_SLOTS
 from omnigraph.ops.mutation_preview import MutationPreview, build_preview
 from omnigraph.ops.retry import rerun_on_conflict
+from omnigraph.ops.run_notes import RUN_NOTES, MutationKey, find_max_length
 from omnigraph.ops.session import Session, open_whole_tables
 from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
 from omnigraph.policy import Action
@@ -58,8 +57,6 @@ from omnigraph.query.params import check_params
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
-# Calls that were run again are noted for the next ones; more than this are forgotten.
-MAX_NOTED_CALLS = 1_024
 # Estimated memory of a pending row beside its values: Python strings of its id, in a few sets and lists.
 _ROW_BYTES = 400
 
@@ -156,36 +153,6 @@ def mutate(session: Session, call: MutationCall) -> MutationResult:
     return mutation.attempt(session.head())
 
 
-class OutdatedRuns:
-    """The mutations, with their parameters, whose latest run was outdated by another writer. Thread-safe.
-
-    64 threads that increment one row run each increment twice: first in vain, and again in its turn.
-    """
-
-    def __init__(self) -> None:
-        self._calls: LruCache[tuple[object, ...], bool] = LruCache(MAX_NOTED_CALLS)
-
-    def note(self, log: ManifestLog, call: MutationCall) -> None:
-        """Record that a call was run again."""
-        self._calls.put(_describe_call(log, call), True)
-
-    def forget(self, log: ManifestLog, call: MutationCall) -> None:
-        """Record that a call is run at once."""
-        self._calls.pop(_describe_call(log, call))
-
-    def is_expected(self, log: ManifestLog, call: MutationCall) -> bool:
-        """Return whether the latest run of the same call was outdated."""
-        return self._calls.get(_describe_call(log, call)) is not None
-
-
-OUTDATED_RUNS = ProcessState(OutdatedRuns)
-
-
-def _describe_call(log: ManifestLog, call: MutationCall) -> tuple[object, ...]:
-    # By text, because a parameter may be a list or a record.
-    return log.store.location.uri, log.path, call.source.text, call.name, repr(call.params)
-
-
 @dataclass(slots=True)
 class _Mutation:
     """One call of a mutation, which may be run several times."""
@@ -198,6 +165,12 @@ class _Mutation:
     """The answer of the latest run, for one that changes nothing; a plan that is committed has its own."""
     is_quick: bool = False
     """Whether it may be run again while other writers wait."""
+    is_deferred: bool = False
+    """Whether its first run is in its turn."""
+    is_large: bool = False
+    """Whether it turned out, in its turn, that it must be run by its own thread."""
+    max_length: int | None = None
+    """See `find_max_length`, of the latest run."""
 
     def attempt(self, head: Head) -> MutationResult:
         """Run the mutation on a state and publish it."""
@@ -237,19 +210,32 @@ class _Mutation:
             deferred = self._defer(head)
             if deferred is not None:
                 return deferred, None
-            OUTDATED_RUNS.get().forget(session.log, call)
+            self.is_deferred = False
+            RUN_NOTES.get().note_outdated(self._key, call.params, is_outdated=False)
             parts, writes = self._evaluate(head)
             staged = stage_plan(session, parts, writes, awaits_turn=get_queue(session.log).is_busy)
         self.is_quick = cost.is_quick
+        RUN_NOTES.get().note_cost(self._key, cost.seconds, self.max_length)
         return staged
 
+    @property
+    def _key(self) -> MutationKey:
+        log = self.session.log
+        return log.store.location.uri, log.path, self.call.source.text, self.call.name
+
     def _defer(self, head: Head) -> CommitPlan | None:
-        """Return a plan that is run in its turn only, if others would outdate a run before that."""
+        """Return a plan that is run in its turn only, if others would outdate a run before that, or be held up by it.
+
+        On an object store an evaluation may wait for requests, and the others with it.
+        """
         session, call = self.session, self.call
-        is_expected = call.if_commit is None and OUTDATED_RUNS.get().is_expected(session.log, call)
-        if not (is_expected and get_queue(session.log).is_busy):
+        if call.if_commit is not None or self.is_large or not get_queue(session.log).is_busy:
             return None
-        self.is_quick = True
+        notes = RUN_NOTES.get()
+        is_short = session.store.location.is_local and notes.is_short(self._key, call.params)
+        if not (is_short or notes.is_outdated(self._key, call.params)):
+            return None
+        self.is_quick = self.is_deferred = True
         return CommitPlan(
             base=head,
             operation=OPERATION,
@@ -278,9 +264,16 @@ class _Mutation:
         Raises:
             ConflictError: It has become so large that it must not keep them waiting.
         """
-        OUTDATED_RUNS.get().note(self.session.log, self.call)
-        parts, writes = self._evaluate(head)
+        notes = RUN_NOTES.get()
+        if not self.is_deferred:
+            notes.note_outdated(self._key, self.call.params, is_outdated=True)
+        with EvaluationCost() as cost:
+            parts, writes = self._evaluate(head)
+        # Others that work at the same time add to what it seems to cost, so that only a large one is believed.
+        if not cost.is_quick:
+            notes.note_cost(self._key, cost.seconds, self.max_length)
         if any(write.is_streamed for write in writes):
+            self.is_large = True
             raise ConflictError("graph_head", head.snapshot.commit.id, head.snapshot.commit.id, "it changes many rows")
         staged = stage_plan(self.session, parts, writes)
         return None if staged is None else staged[0]
@@ -324,6 +317,7 @@ class _Mutation:
             seen if isinstance(seen, MaskedTables) else None,
         )
         stage_as = None if call.is_dry_run else build_write
+        self.max_length = find_max_length(query, pending.view)
         answerer = MatchAnswerer(session, head, catalog, inputs, budget, stage_as)
         with budget.scope():
             run = run_statements(query, pending, inputs, session.runtime.ids, session.check_cancelled, answerer.answer)

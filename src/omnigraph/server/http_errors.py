@@ -141,6 +141,11 @@ class ServerUnavailableError(OmnigraphError):
         return f"can't listen on {address}: {reason}; choose another with --bind HOST:PORT"
 
     @variant
+    def explorer_missing(self) -> str:
+        """Report that the page of the explorer was not built into this installation."""
+        return "this installation has no explorer: install a released wheel, or run `python tools/build_explorer.py`"
+
+    @variant
     def mcp_missing(self) -> str:
         """Report that an agent uses MCP, but the packages for it are not installed."""
         return "this server does not support MCP: run `pip install 'omnigraph[mcp]'` on its machine"

@@ -10,6 +10,7 @@ from omnigraph.clock import Clock, format_instant
 from omnigraph.engine.query_budget import Budget
 from omnigraph.server.http_errors import BadRequestError
 
+# Names that need no escaping in a path.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -41,6 +42,7 @@ class RunningQueries:
             return
         if not _NAME.fullmatch(query_id):
             raise BadRequestError("query_id", "it has 1 to 64 letters, digits, `-` and `_`")
+        # The actor is part of the key, so that guessing a name is of no use.
         key = (graph, actor, query_id)
         running = _Running(budget, route, format_instant(self._clock.now()), self._clock.monotonic())
         with self._lock:
@@ -50,6 +52,7 @@ class RunningQueries:
         try:
             yield
         finally:
+            # The name can be used again, also if the request failed or was cancelled.
             with self._lock:
                 del self._running[key]
 
@@ -57,6 +60,7 @@ class RunningQueries:
         """Cancel a request, which soon ends with QueryCancelledError; return whether there is such a one."""
         with self._lock:
             running = self._running.get((graph, actor, query_id))
+        # Outside the lock: it wakes threads that wait within this budget.
         if running is not None:
             running.budget.cancel()
         return running is not None
@@ -64,6 +68,7 @@ class RunningQueries:
     def list_running(self, graph: str, actor: str) -> list[dict[str, object]]:
         """Return the named requests of an actor that are in progress, oldest first, in their JSON form."""
         now = self._clock.monotonic()
+        # A dict keeps the order in which its keys were added.
         with self._lock:
             own = [(key[2], running) for key, running in self._running.items() if key[:2] == (graph, actor)]
         return [

@@ -67,9 +67,9 @@ def serve(
     certificate = None if settings.tls is None else TlsCertificate(settings.tls, machine.clock)
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
     # Only now: a server that listens has its graphs open, or knows that they can't be.
-    listener = _open_listener(settings)
+    listener = open_listener(settings)
     fields: dict[str, object] = {
-        "address": _format_address(settings, listener.getsockname()[1]),
+        "address": format_address(settings, listener.getsockname()[1]),
         "graphs": [graph.id for graph in settings.graphs],
         "tokens": None if service.tokens is None else len(service.tokens),
         "policies": settings.policies is not None,
@@ -113,7 +113,7 @@ def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
     Raises:
         SettingsError: It has neither, both, or too few confirmations for its address.
     """
-    address = _format_address(config, config.port)
+    address = format_address(config, config.port)
     if unauthenticated and config.has_tokens:
         raise SettingsError.open_server(
             address, "--unauthenticated allows access without a token, but there are tokens: remove one of the two"
@@ -225,7 +225,12 @@ def raise_connection_limit() -> int:
     return min(_MAX_CONNECTIONS, max(soft - _RESERVED_FILES, soft // 2))
 
 
-def _open_listener(config: ServerConfig) -> socket.socket:
+def open_listener(config: ServerConfig) -> socket.socket:
+    """Return a socket that listens at the address of a configuration.
+
+    Raises:
+        ServerUnavailableError: The address is in use, or the process may not listen there.
+    """
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     # With the protocol named, asyncio sets TCP_NODELAY on accepted connections. Without it, each answer waited for the
     # client's delayed acknowledgement: 48 ms instead of 2.
@@ -238,12 +243,13 @@ def _open_listener(config: ServerConfig) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ServerUnavailableError.address_unavailable(
-            _format_address(config, config.port), error.strerror or str(error)
+            format_address(config, config.port), error.strerror or str(error)
         ) from error
     return listener
 
 
-def _format_address(config: ServerConfig, port: int) -> str:
+def format_address(config: ServerConfig, port: int) -> str:
+    """Return the address of a server as a browser takes it."""
     scheme = "http" if config.tls is None else "https"
     host = f"[{config.host}]" if ":" in config.host else config.host
     return f"{scheme}://{host}:{port}"

@@ -30,6 +30,7 @@ from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
 from omnigraph.server.metrics import Metrics, Samples
+from omnigraph.server.one_time_codes import OneTimeCodes
 from omnigraph.server.running_queries import RunningQueries
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
@@ -111,6 +112,8 @@ class Service:
     """Verifies files in the background, unless disabled in the settings."""
     running: RunningQueries = field(init=False)
     """The requests that can be cancelled by their names."""
+    codes: OneTimeCodes = field(init=False)
+    """The codes by which pages get their tokens."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
@@ -118,10 +121,15 @@ class Service:
 
     def __post_init__(self) -> None:
         self.running = RunningQueries(self.runtime.clock)
+        self.codes = OneTimeCodes(self.runtime.clock)
 
     @classmethod
-    def start(cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False) -> "Service":
+    def start(
+        cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False, grants_all: bool = False
+    ) -> "Service":
         """Open all graphs, load tokens, policies and stored queries, and start the background threads.
+
+        A server that is open to all needs no token. One that `grants_all` does, and any token may do everything.
 
         Raises:
             OmnigraphError: One of them can't be used.
@@ -131,7 +139,7 @@ class Service:
             jwts = JwtTokens(config.jwt_issuers, runtime.clock)
             jwts.start()
             tokens = Tokens(config.tokens_file, config.given_tokens, runtime.clock, jwts)
-        registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
+        registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all or grants_all)
         registry.open_all()
         service = cls(
             config=config, runtime=runtime, registry=registry, tokens=tokens, admission=Admission(config.limits)
@@ -239,6 +247,7 @@ class Service:
 
         Long work queues with the writes, so that it leaves threads to short reads.
         """
+        # The last part of the path names what runs, as in `/graphs/{graph}/query`.
         exchange = get_exchange(request)
         route = getattr(request.scope.get("route"), "path", "").rpartition("/")[2]
         with self.running.track(exchange.graph or "", exchange.actor.name, query_id, route, budget):

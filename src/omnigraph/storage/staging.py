@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import lance
 import numpy as np
@@ -32,6 +33,7 @@ from omnigraph.storage.layout import format_deletion_name, format_detached_name
 from omnigraph.storage.local_encoding import encode_rows
 from omnigraph.storage.row_addresses import Addresses
 from omnigraph.storage.row_deletion import delete_rows, remove_files
+from omnigraph.storage.row_writer import learn_row, write_row
 from omnigraph.storage.table_cache import VerifyLevel
 from omnigraph.storage.watch import Watch
 from omnigraph.storage.written_rows import iter_staged_batches
@@ -416,13 +418,19 @@ def _stage(
 def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObserver) -> tuple[str, ...]:
     """Write rows into new fragments that no version has yet, and return these as Lance's JSON."""
     store = table.handles.store
-    dataset = table.handles.open(table.path, table.version)
-    source = _BatchSource(rows, _move_blobs_last(dataset.schema), table.watch)
+    schema = table.handles.read_facts(table.path, table.version).schema
+    source = _BatchSource(rows, _move_blobs_last(schema), table.watch)
     if source.is_empty:
         return ()
-    if store.local is None and isinstance(rows, pa.Table) and is_small(rows) and not any(map(is_blob, dataset.schema)):
+    if isinstance(rows, pa.Table) and rows.num_rows == 1 and not any(map(is_blob, schema)):
+        written = write_row(table, source.stored, observer.on_complete)
+        if written is not None:
+            _note_written(table, json.loads(written), rows)
+            return (written,)
+    dataset = table.handles.open(table.path, table.version)
+    if store.local is None and isinstance(rows, pa.Table) and is_small(rows) and not any(map(is_blob, schema)):
         try:
-            return (_upload_rows(table, source.open_reader(), rows),)
+            return (_upload_rows(table, source.stored, rows),)
         except OSError as error:
             telemetry_log.info("rows of %s are not encoded on the local disk: %s", table.path, error)
     progress = _WriteProgress(table, observer)
@@ -446,19 +454,26 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
     stamped = [
         stamp_fragment(store, table.path, build_fragment_json(fragment), observer.on_complete) for fragment in fragments
     ]
-    if table.handles.keys is not None and isinstance(rows, pa.Table) and len(stamped) == 1:
-        table.handles.keys.note_written(table, tuple(file["path"] for file in stamped[0]["files"]), rows)
+    if isinstance(rows, pa.Table) and len(stamped) == 1:
+        _note_written(table, stamped[0], rows)
+        if store.local is not None:
+            key = f"{table.path}/data/{stamped[0]['files'][0]['path']}"
+            learn_row(table, source.stored, stamped[0], lambda: store.objects.get(key).data)
     return tuple(map(json.dumps, stamped))
 
 
-def _upload_rows(table: LanceTable, stored: pa.Table | pa.RecordBatchReader, rows: pa.Table) -> str:
+def _upload_rows(table: LanceTable, stored: pa.Table, rows: pa.Table) -> str:
     """Write a few rows to an object store in the background, and return their fragment as Lance's JSON."""
     fragment, data = encode_rows(table.handles.get_twin(table.path, table.version), stored)
-    (file,) = fragment["files"]
-    table.handles.store.write_file(f"{table.path}/data/{file['path']}", data)
-    if table.handles.keys is not None:
-        table.handles.keys.note_written(table, (file["path"],), rows)
+    learn_row(table, stored, fragment, lambda: data)
+    table.handles.store.write_file(f"{table.path}/data/{fragment['files'][0]['path']}", data)
+    _note_written(table, fragment, rows)
     return json.dumps(fragment)
+
+
+def _note_written(table: LanceTable, fragment: Mapping[str, Any], rows: pa.Table) -> None:
+    if table.handles.keys is not None:
+        table.handles.keys.note_written(table, tuple(file["path"] for file in fragment["files"]), rows)
 
 
 class _BatchSource:
@@ -477,10 +492,16 @@ class _BatchSource:
         else:
             self.is_empty = not rows.num_rows
 
+    @cached_property
+    def stored(self) -> pa.Table:
+        """The rows of a table in the form that Lance stores."""
+        assert isinstance(self._rows, pa.Table)  # noqa: S101 - a stream is not held
+        return self._rows if self._rows.schema == self._schema else as_stored(self._rows, self._schema)
+
     def open_reader(self) -> pa.Table | pa.RecordBatchReader:
         """Return the rows as `write_fragments` accepts them."""
         if isinstance(self._rows, pa.Table):
-            return self._rows if self._rows.schema == self._schema else as_stored(self._rows, self._schema)
+            return self.stored
         return pa.RecordBatchReader.from_batches(self._schema, self._iter_stored())
 
     def _iter_stored(self) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.local_encoding import create_twin
 from omnigraph.storage.object_store import ObjectMissingError
+from omnigraph.storage.row_file_codec import RowFileLayout
 from omnigraph.storage.verification import raise_mismatch
 from omnigraph.storage.version_codec import VersionContent, decode_indexes, decode_version
 
@@ -181,6 +182,10 @@ class VersionFacts:
     """None until they are needed."""
     twin: lance.LanceDataset | None = None
     """See `local_encoding`; None until it is needed."""
+    row_layout: RowFileLayout | None = None
+    """The form of data files of one row; None until Lance has written one."""
+    has_other_row_files: bool = False
+    """Whether Lance has to write all of them."""
 
 
 @dataclass(frozen=True, slots=True)

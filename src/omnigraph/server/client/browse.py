@@ -24,6 +24,8 @@ class RemoteBrowse:
 
     _calls: GraphCalls
 
+    # --- rows --------------------------------------------------------------------------------------
+
     def query_window(  # noqa: PLR0913 - all but the text by name
         self,
         source: str | Source,
@@ -41,6 +43,7 @@ class RemoteBrowse:
         engine: QueryEngine | str = QueryEngine.AUTO,
     ) -> Result:
         """Run a query and return `limit` of its rows from `offset` on; see `Graph.query_window`."""
+        # A column alone is one that ascends, as in an embedded graph.
         keys = [(key, False) if isinstance(key, str) else key for key in sort]
         body = {
             **build_query_body(source, name, params, branch, snapshot, at),
@@ -51,7 +54,10 @@ class RemoteBrowse:
             "memory_bytes": memory_bytes,
             "engine": parse_choice("engine", QueryEngine, engine).value,
         }
+        # As an Arrow stream, like any query: values keep their types.
         return self._calls.fetch_rows("query", body=body, source=source)
+
+    # --- texts and types ---------------------------------------------------------------------------
 
     def lint(
         self,
@@ -74,8 +80,11 @@ class RemoteBrowse:
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> CatalogReport:
         """Return the types of a state, with numbers of rows and indexes; see `Graph.catalog`."""
+        # `as` is a word of Python, so it can't be an argument by name.
         query: dict[str, object] = {**_build_state(branch, snapshot, at), "as": "catalog"}
         return decode_struct(CatalogReport, self._calls.get("schema", **query))
+
+    # --- nodes and edges ---------------------------------------------------------------------------
 
     def neighbours(  # noqa: PLR0913 - all but the nodes by name
         self,
@@ -121,12 +130,16 @@ class RemoteBrowse:
         body = {"text": text, "types": types, **limits, **_build_state(branch, snapshot, at)}
         return decode_struct(EntityMatches, self._calls.post("search", body))
 
+    # --- permissions -------------------------------------------------------------------------------
+
     def permissions(self, *, branches: Sequence[str] | None = None) -> Permissions:
         """Return what the owner of the token may do; see `Graph.permissions`."""
+        # A branch that is missing, or that may not be read, gives a page without branches.
         if branches is None:
             pages = list(self._calls.iter_pages("me", limit=MAX_PAGE_ITEMS))
         else:
             pages = [self._calls.get("me", branch=name) for name in branches] or [self._calls.get("me", limit=1)]
+        # With an empty list only the graph as a whole is asked about.
         found = [] if branches == [] else [item for page in pages for item in page["branches"]]
         return decode_struct(Permissions, pages[0], branches=tuple(map(_decode_branch, found)))
 

@@ -9,7 +9,6 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from omnigraph.engine.column_types import ColumnType
 from omnigraph.json_struct import JsonStruct, find_type, list_keys
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.catalog_report import CatalogReport, EdgeReport, InterfaceReport, NodeReport, PropertyReport
@@ -29,7 +28,6 @@ from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.reset import ResetResult
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.ops.scrub_damage import DamagedFile
-from omnigraph.ops.surroundings import Surroundings
 from omnigraph.ops.tag import Tag
 from omnigraph.ops.verify import VerifyResult
 from omnigraph.query.completion import Completion
@@ -40,7 +38,6 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     Branch: "BranchAnswer",
     CheckResult: "CheckAnswer",
     CleanupResult: "CleanupAnswer",
-    ColumnType: "ColumnTypeAnswer",
     Completion: "CompletionAnswer",
     DamagedFile: "DamagedFileAnswer",
     EmbedResult: "EmbedAnswer",
@@ -67,7 +64,6 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     Proposal: "ProposalAnswer",
     RepairResult: "RepairAnswer",
     ScrubReport: "GraphScrub",
-    Surroundings: "SurroundingsAnswer",
     Tag: "TagAnswer",
     VerifyResult: "VerifyAnswer",
 }

@@ -14,6 +14,7 @@ from omnigraph.server.http import (
     routes_browse,
     routes_changes,
     routes_explorer,
+    routes_explorer_token,
     routes_history,
     routes_maintenance,
     routes_mcp,
@@ -42,6 +43,8 @@ ROUTERS = (
     routes_maintenance.router,
     routes_stored_queries.router,
     routes_mcp.router,
+    # Before the files, whose route takes every path below.
+    routes_explorer_token.router,
     routes_explorer.router,
 )
 # Generators of clients and viewers of the OpenAPI document group the routes by these.
@@ -56,6 +59,7 @@ ROUTER_TAGS: tuple[str, ...] = (
     "maintenance",
     "stored queries",
     "agents",
+    "explorer",
     "explorer",
 )
 

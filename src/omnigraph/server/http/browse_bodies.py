@@ -34,6 +34,7 @@ class NeighboursBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     `direction` is `out`, `in` or `both`. With a `limit` of 0, edges are only counted.
     """
 
+    # At most 1,000; the operation checks it, for all interfaces alike.
     nodes: list[NodeKeyBody]
     edges: list[str] | None = None
     direction: str = "both"
@@ -50,6 +51,7 @@ class NeighboursBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class SearchBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A text that a person typed, the node types to search, all or some, and the state."""
 
+    # The words of a search box, not a query.
     text: str
     types: list[str] | None = None
     limit: int = DEFAULT_MATCHES

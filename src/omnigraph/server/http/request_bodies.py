@@ -6,10 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from omnigraph.engine.column_types import ColumnType
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.scrub import ScrubReport
-from omnigraph.ops.surroundings import Surroundings
 from omnigraph.server.http_errors import BadRequestError
 from omnigraph.struct_decoder import convert
 
@@ -184,6 +182,7 @@ class MergeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     into: str = "main"
     strategy: str | None = None
     message: str | None = None
+    idempotency_key: str | None = None
     dry_run: bool = False
     resolutions: list[dict[str, Any]] | None = None
     all_conflicts: bool = False
@@ -198,6 +197,7 @@ class UndoBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     branch: str = "main"
     strategy: str | None = None
     message: str | None = None
+    idempotency_key: str | None = None
     dry_run: bool = False
     resolutions: list[dict[str, Any]] | None = None
     all_conflicts: bool = False
@@ -229,6 +229,12 @@ class ApplyBody(PlanBody, kw_only=True):
     message: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+
+
+class ExplorerCodeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The code of an address that `omnigraph explore` opened; it is good once, and for a minute."""
+
+    code: str
 
 
 # Only for the OpenAPI document: the MCP library decodes its messages itself.
@@ -365,6 +371,15 @@ class CommitsAnswer(msgspec.Struct, kw_only=True):
     next_cursor: str | None
 
 
+class SurroundingsAnswer(msgspec.Struct, kw_only=True):
+    """The unchanged ends of changed edges, and unchanged edges of changed nodes with their other ends, all whole."""
+
+    nodes: list[dict[str, Any]]
+    edges: list[dict[str, Any]]
+    is_cut: bool
+    """Whether there are more edges than were asked for."""
+
+
 class DiffAnswer(msgspec.Struct, kw_only=True):
     """A page of the differences between two commits."""
 
@@ -376,7 +391,7 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
     """The number of differences by type, if only counts are requested."""
     schema: dict[str, Any] | None = None
     """The differences between the two schemas; null if they are equal."""
-    graph: Surroundings | msgspec.UnsetType = msgspec.UNSET
+    graph: SurroundingsAnswer | msgspec.UnsetType = msgspec.UNSET
     """What lies around the changes of the page and did not change; only with `around`."""
 
 
@@ -388,6 +403,14 @@ class ChangesAnswer(msgspec.Struct, kw_only=True):
     next_cursor: str | None
 
 
+class ColumnTypeAnswer(msgspec.Struct, kw_only=True):
+    """A column of a result: its `kind` is `value`, `node`, `edge`, `path` or `list`; a type with `?` has null."""
+
+    name: str
+    kind: str
+    type: str
+
+
 class ResultAnswer(msgspec.Struct, kw_only=True):
     """The rows of a query at one commit."""
 
@@ -396,7 +419,7 @@ class ResultAnswer(msgspec.Struct, kw_only=True):
     commit_id: str
     row_count: int
     columns: list[str]
-    types: list[ColumnType]
+    types: list[ColumnTypeAnswer]
     """What the values of each column are, and of which type."""
     total_rows: int | msgspec.UnsetType = msgspec.UNSET
     """The number of all rows, if these are a window of them."""
@@ -456,6 +479,13 @@ class StoredListAnswer(msgspec.Struct, kw_only=True):
     """The stored queries that the actor may run."""
 
     queries: list[StoredAnswer]
+
+
+class ExplorerTokenAnswer(msgspec.Struct, kw_only=True):
+    """The token of a page, and the graph that it was opened for."""
+
+    token: str
+    graph: str
 
 
 class RpcAnswer(msgspec.Struct, kw_only=True):

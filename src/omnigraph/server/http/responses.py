@@ -54,6 +54,7 @@ def encode_result(result: Result, limits: ServerLimits) -> bytes:
         "columns": list(result.columns),
         "types": [column.to_json() for column in result.types],
     }
+    # Only windows have it: of other results, `row_count` is the number of all rows.
     if result.total_rows is not None:
         head["total_rows"] = result.total_rows
     if result.notes:

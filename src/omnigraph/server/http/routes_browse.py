@@ -40,7 +40,11 @@ from omnigraph.server.service import get_exchange, get_service
 router = APIRouter()
 SCHEMA_NAME = "schema.pg"
 
+# The name that a client gave to a request in its body.
 QueryId = Annotated[str, Path(description="The `query_id` of a running request.", max_length=64)]
+
+
+# --- texts -------------------------------------------------------------------------------------------------
 
 
 @router.post("/graphs/{graph}/lint", **describe_route(LintReport, body=LintBody))
@@ -49,6 +53,7 @@ async def lint(request: Request, graph: GraphId) -> Response:
     body = await read_body(request, LintBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.READ, body.branch)
+    # It reads no row, so it needs no budget: its cost is bounded by the lengths of the texts.
     report = await service.run(
         request,
         partial(
@@ -61,6 +66,9 @@ async def lint(request: Request, graph: GraphId) -> Response:
         ),
     )
     return await respond_large_json(report.to_json, service.limits)
+
+
+# --- nodes and edges ---------------------------------------------------------------------------------------
 
 
 @router.post("/graphs/{graph}/neighbours", **describe_route(NeighbourPage, body=NeighboursBody))
@@ -87,6 +95,7 @@ async def neighbours(request: Request, graph: GraphId) -> Response:
         ),
         query_id=body.query_id,
     )
+    # The log then says which state was read, as that of a query does.
     get_exchange(request).commit = page.commit_id
     return await respond_large_json(page.to_json, service.limits)
 
@@ -117,9 +126,13 @@ async def search(request: Request, graph: GraphId) -> Response:
     return await respond_large_json(page.to_json, service.limits)
 
 
+# --- permissions -------------------------------------------------------------------------------------------
+
+
 @router.get("/me", **describe_route(MeAnswer))
 async def me(request: Request) -> Response:
     """Return the owner of the token."""
+    # Any token may ask this: it says nothing about any graph.
     actor = get_exchange(request).actor
     has_tokens = get_service(request).tokens is not None
     return respond_json({"actor": actor.name, "groups": sorted(actor.groups), "is_authenticated": has_tokens})
@@ -140,17 +153,22 @@ async def permissions(
         if not document["actions"] and not document["branches"]:
             # As for a graph that there is not.
             raise DeniedError(exchange.actor.name, Action.READ.value, branch)
+        # By name, as the pages of `/branches`: branches that come or go in the meantime don't shift the next page.
         rest = [
             item
             for item in document["branches"]
             if after is None or (item["name"] != "main" and (after == "main" or item["name"] > after))
         ]
         next_cursor = encode_cursor(NameCursor(rest[limit - 1]["name"])) if len(rest) > limit else None
+        # The actor of the request, not of the handle: a server without tokens has no policy, and so no actor there.
         actor = {"actor": exchange.actor.name, "groups": sorted(exchange.actor.groups), "graph": graph}
         return {**document, **actor, "branches": rest[:limit], "next_cursor": next_cursor}
 
     page = await service.run(request, build_page)
     return await respond_large_json(lambda: page, service.limits)
+
+
+# --- running requests --------------------------------------------------------------------------------------
 
 
 @router.get("/graphs/{graph}/running", **describe_route(RunningAnswer))
@@ -168,6 +186,7 @@ async def cancel(request: Request, graph: GraphId, query_id: QueryId) -> Respons
     `cancelled` is false if none of that name is running, or its rows are being streamed already.
     """
     _check_readable(request, graph)
+    # Only one's own: what others run is not even counted.
     is_running = get_service(request).running.cancel(graph, get_exchange(request).actor.name, query_id)
     return respond_json({"query_id": query_id, "cancelled": is_running})
 
@@ -180,5 +199,6 @@ def _check_readable(request: Request, graph: str) -> None:
     """
     hosted = get_service(request).find_graph(request, graph, Action.READ, None)
     actor = get_exchange(request).actor
+    # Not on a certain branch: what runs may read any of them.
     if not hosted.is_allowed_somewhere(actor, Action.READ):
         raise DeniedError(actor.name, Action.READ.value, None)

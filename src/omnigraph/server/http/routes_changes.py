@@ -103,6 +103,7 @@ async def diff(  # noqa: PLR0913, PLR0917 - one argument per parameter
             return {**difference.to_json(), "changes": [], "next_cursor": None}
         page = _build_diff_page(difference, position, types, limit)
         if around is not None:
+            # The page has lines that are encoded already; what lies around is found by their ids.
             changes = [json.loads(bytes(line)) for line in page["changes"]]
             page["graph"] = difference.read_surroundings(changes, around, budget).to_json()
         return page

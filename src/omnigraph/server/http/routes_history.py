@@ -79,6 +79,7 @@ async def schema(
     service = get_service(request)
     budget = service.build_read_budget()
     handle = service.bind_graph(request, graph, Action.READ, branch, budget=budget)
+    # Another shape under the same path: it is the same schema, with what the rows add to it.
     if form == "catalog":
         read_catalog = partial(handle.catalog, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
         report = await service.read(request, budget, read_catalog)

@@ -73,6 +73,7 @@ async def query(request: Request, graph: GraphId) -> Response:
 
 async def answer_query(service: Service, request: Request, graph: Graph, body: ReadBody, source: Source) -> Response:
     """Run a query and respond with a JSON document, or with the stream that the request accepts."""
+    # Both are called in a thread, with the budget of the request.
     run_all, run_window = (
         partial(
             run,
@@ -86,6 +87,7 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
         )
         for run in (graph.query, graph.query_window)
     )
+    # A misspelt or forgotten `limit` must not fetch all rows.
     is_window = body.limit is not None
     if not is_window and (body.offset or body.sort):
         raise BadRequestError("limit", "`offset` and `sort` are for a window, which has a `limit`")
