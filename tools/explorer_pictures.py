@@ -7,11 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from build_explorer import ensure  # noqa: E402
 from explorer.browser import Browser, link, why_not_here  # noqa: E402 - the tests' modules are found by the line above
 from explorer.conftest import serving  # noqa: E402
 from explorer.story import BRANCH, TOKENS, build_story  # noqa: E402
-
-from build_explorer import ensure  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 QUERY = """// Who knows somebody on the same project?
