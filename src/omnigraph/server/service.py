@@ -153,7 +153,7 @@ class Service:
         self.codes = OneTimeCodes(self.runtime.clock)
 
     @classmethod
-    def start(  # noqa: PLR0913 - all but the first two by name
+    def start(
         cls,
         config: ServerConfig,
         runtime: Runtime,
