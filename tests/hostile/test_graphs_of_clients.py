@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from omnigraph.locations import Location
 from serving import POLICIES, SCHEMA, Served, serving
 
 NAMED = """
@@ -82,7 +83,7 @@ def test_a_full_disk_is_no_failure_that_tells_of_the_machine(
     """Whatever goes wrong inside, the answer has no path."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     root = served.service.graph_root
-    monkeypatch.setattr(root, "_location", type(root._location)(str(tmp_path / "file")))
+    monkeypatch.setattr(root, "_location", Location(str(tmp_path / "file")))
 
     body = {"graph": "new", "schema": SCHEMA}
     response = served.client.post("/graphs", json=body, headers=served.as_role("writer"))
