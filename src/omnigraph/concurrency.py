@@ -115,6 +115,7 @@ class SystemBackend:
     """The threads of the standard library, in one process."""
 
     def __init__(self) -> None:
+        # By `ProcessState`, which is compared by identity.
         self._states: dict[object, object] = {}
 
     def create_lock(self) -> Mutex:
@@ -140,6 +141,7 @@ class SystemBackend:
     def announce_call(self, target: str) -> AbstractContextManager[None]:
         """See `announce_call`."""
         del target
+        # One object for all calls: a context that did anything would be paid for with each request of Lance.
         return _NO_CONTEXT
 
     def get_states(self) -> dict[object, object]:
@@ -149,6 +151,7 @@ class SystemBackend:
 
 _NO_CONTEXT = nullcontext()
 _SYSTEM = SystemBackend()
+# A list, so that the functions below read it without a `global` statement.
 _backends: list[Backend] = [_SYSTEM]
 
 
@@ -196,7 +199,9 @@ class ProcessState(Generic[T]):
 
     def get(self) -> T:
         """Return the object of the process that the calling thread belongs to."""
+        # The states are with the process, not here: those of a simulated one go with it.
         states = _backends[0].get_states()
+        # A plain lock, because `build` waits for nothing.
         with self._guard:
             if self not in states:
                 states[self] = self._build()

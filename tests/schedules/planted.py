@@ -184,7 +184,7 @@ BUGS: Mapping[str, Planted] = {
         {f"{_C}.group_commit._flush": _disarm_before_swap},
     ),
     "told-before-the-swap": Planted(
-        "No writer is told that it has committed before its swap.",
+        "No writer learns that it has committed before its swap.",
         ("a-group-and-a-crash", "two-writers-and-a-recovery"),
         {f"{_C}.group_commit._flush": _settle_early},
     ),

@@ -1,7 +1,8 @@
 """Schedules of the commit package on the model: random and by priorities with faults, all of small cases, planted bugs.
 
 A failure prints the shortest schedule that was found, as text and as a `Schedule` for a regression test in
-`test_found.py`. One seed: `SEED=123 pytest tests/schedules/test_model.py -k seed`.
+`test_found.py`. One seed:
+`SEED=123 pytest tests/schedules/test_model.py -m soak -k one_seed`.
 """
 
 import os
@@ -61,9 +62,9 @@ def test_a_million_schedules_of_the_model(room: Model, chunk: int) -> None:
     run_seeds(room, 1_000_000 + chunk * SOAK_SCHEDULES, SOAK_SCHEDULES)
 
 
-@pytest.mark.skipif("SEED" not in os.environ, reason="it repeats the run that SEED names")
+@pytest.mark.soak
 def test_one_seed(room: Model) -> None:
-    run_seeds(room, int(os.environ["SEED"]), 1)
+    run_seeds(room, int(os.environ.get("SEED", "0")), 1)
 
 
 @pytest.mark.parametrize("name", BUGS)
