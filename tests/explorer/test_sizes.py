@@ -90,7 +90,11 @@ const box = await page.locator(".results .stage").boundingBox();
 await page.mouse.move(box.x + 300, box.y + 200);
 await page.mouse.down();
 await session.send("Profiler.start");
-const frames = await page.evaluate(() => { window.frames_ = 0; const count = () => { window.frames_ += 1; requestAnimationFrame(count); }; count(); return 0; });
+await page.evaluate(() => {
+  window.frames_ = 0;
+  const count = () => { window.frames_ += 1; requestAnimationFrame(count); };
+  count();
+});
 for (let at = 0; at < 60; at += 1) await page.mouse.move(box.x + 300 + at * 4, box.y + 200 + at * 2);
 const { profile } = await session.send("Profiler.stop");
 await page.mouse.up();
@@ -123,7 +127,8 @@ def test_any_page_of_a_million_rows_comes_at_the_same_commit(browser: Browser, t
         commit = browser.run("return page.locator('.results').getAttribute('data-commit')")
         for share in (0.5, 0.1, 1.0, 0.73, 0.0):
             browser.run(
-                "await page.locator('.grid').evaluate((grid, share) => (grid.scrollTop = share * grid.scrollHeight), args.share)",
+                "const grid = page.locator('.grid');"
+                "await grid.evaluate((one, share) => (one.scrollTop = share * one.scrollHeight), args.share)",
                 share=share,
             )
             browser.run("await page.locator('.grid-row:not(:has(.waiting))').first().waitFor()")
