@@ -12,6 +12,7 @@ from starlette.responses import Response
 from omnigraph.errors import OmnigraphError
 from omnigraph.server.http import (
     routes_changes,
+    routes_graphs,
     routes_history,
     routes_maintenance,
     routes_mcp,
@@ -31,6 +32,7 @@ from omnigraph.server.service import Service
 
 ROUTERS = (
     routes_server.router,
+    routes_graphs.router,
     routes_read.router,
     routes_history.router,
     routes_changes.router,
@@ -43,6 +45,7 @@ ROUTERS = (
 # Generators of clients and viewers of the OpenAPI document group the routes by these.
 ROUTER_TAGS: tuple[str, ...] = (
     "server",
+    "graphs",
     "read",
     "history",
     "changes",
