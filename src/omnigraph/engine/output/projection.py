@@ -48,7 +48,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variable, find_variables
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
-from omnigraph.query.union_types import TYPE_COLUMN, is_union
+from omnigraph.query.union_types import TYPE_COLUMN, build_meta_value, is_union
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
@@ -127,9 +127,10 @@ class Frame:
                 return self._read_column(expr.variable, expr.part.value, pa.utf8(), rows)
             case Entity():
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
-                parts += [self._read_field(p, expr, rows) for p in expr.fields]
+                shown = list_shown_fields(expr, shows_types=self.context.shows_types)
+                parts += [self._read_field(p, expr, rows) for p in shown]
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
-                fields = list(build_entity_fields(expr.type, expr.fields, nullable=expr.nullable))
+                fields = list(build_entity_fields(expr.type, shown, nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
             case Nearest() | Bm25() | Rrf() | Mmr() | Rerank():
                 variable = find_variable(expr)
@@ -299,6 +300,13 @@ def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext)
 # --- output columns ------------------------------------------------------------------------------------
 
 
+def list_shown_fields(entity: Entity, *, shows_types: bool) -> tuple[Prop, ...]:
+    """Return the fields of a whole node or edge in a result: with its `@type`, if types are shown."""
+    if not shows_types or is_union(entity.type.name):
+        return entity.fields
+    return (build_meta_value(entity.variable, TYPE_COLUMN, entity.origin), *entity.fields)
+
+
 def build_output_schema(query: ReadQuery, catalog: Catalog, *, shows_types: bool = False) -> pa.Schema:
     """Return the Arrow schema of a query's result; `shows_types` is as for `build_output_field`."""
     return build_columns_schema(query.output, catalog, shows_types=shows_types)
@@ -316,6 +324,7 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
 
 def _build_field(name: str, expr: Expr, catalog: Catalog, *, shows_types: bool) -> pa.Field:
     if isinstance(expr, Entity):
-        fields = build_entity_fields(expr.type, expr.fields, nullable=expr.nullable)
+        shown = list_shown_fields(expr, shows_types=shows_types)
+        fields = build_entity_fields(expr.type, shown, nullable=expr.nullable)
         return pa.field(name, pa.struct(list(fields)), nullable=expr.nullable)
     return build_output_field(name, expr.type, catalog, nullable=expr.nullable, shows_types=shows_types)

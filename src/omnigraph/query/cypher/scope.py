@@ -94,7 +94,7 @@ def build_whole(catalog: Catalog, variable: EntityVariable, origin: Span) -> Ent
     fields: list[Prop] = []
     if is_union(variable.type.name):
         properties = list_object_fields(catalog, variable.type.name)
-    fields.append(build_meta_value(variable.name, TYPE_COLUMN, origin))
+        fields.append(build_meta_value(variable.name, TYPE_COLUMN, origin))
     for each in properties:
         if not isinstance(each.type, VectorOf) and each.type != Scalar.BLOB:
             prop = Prop(variable=variable.name, name=each.name, type=each.type, nullable=each.nullable, origin=origin)
