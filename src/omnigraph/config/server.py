@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +25,11 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 # The names of variables with secrets that a settings file can't have sent to the provider that it names.
 _OTHER_SECRETS = ("OMNIGRAPH_TOKEN", "AWS_")
+
+# Workers share sealed memory, which only Linux has.
+_HAS_WORKERS = hasattr(os, "memfd_create")
+_MAX_WORKERS = 64
+_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _MIB = 1024 * 1024
@@ -83,6 +89,24 @@ class HostedGraph:
     is_read_only: bool = False
     keep_derived: bool = True
     """Whether reads may store derived data beside the tables; a graph served read-only never does."""
+    is_created: bool = False
+    """Whether it is below the root for graphs of clients, so that a client may delete it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSchedule:
+    """When and where a server backs its graphs up."""
+
+    target: str
+    """The location below which each graph has its repository, by name."""
+    seconds: float = 86_400.0
+    """The age of the newest backup at which another is added."""
+    keep: int | None = None
+    """The number of backups of a graph that are kept; None: all."""
+
+    def locate(self, graph: str) -> str:
+        """Return the location of the backups of a graph."""
+        return f"{self.target.rstrip('/')}/{graph}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +136,12 @@ class ServerConfig:
     """The certificate for HTTPS; None: plain HTTP."""
     allowed_hosts: tuple[str, ...] = ()
     """The host names that requests may use; if empty, any, but on loopback only loopback names."""
+    workers: int = 1
+    """The number of processes that serve clients; more than one are started by a parent."""
+    long_workers: int = 1
+    """The number of further processes for long requests, if there is more than one worker."""
+    stuck_seconds: float = 30.0
+    """A worker that does not respond for this long is ended and replaced."""
     drain_seconds: float = 30.0
     """The time that running requests have to finish when the server stops."""
     limits: ServerLimits = field(default_factory=ServerLimits)
@@ -125,6 +155,14 @@ class ServerConfig:
     """The interval of recovery from operations of other processes that died."""
     scrub_days: float = 30.0
     """The number of days in which all files of a graph are verified once; 0: never."""
+    backup: BackupSchedule | None = None
+    """None: the server makes no backups."""
+    graph_root: str | None = None
+    """The location below which clients may create and delete graphs; None: they can't."""
+    max_created_graphs: int = 100
+    """The number of graphs below it at which no more are created."""
+    has_telemetry: bool = False
+    """Whether traces and metrics are sent by OpenTelemetry."""
 
     @property
     def is_loopback(self) -> bool:
@@ -137,15 +175,30 @@ class ServerConfig:
         return self.tokens_file is not None or bool(self.given_tokens) or bool(self.jwt_issuers)
 
 
-def load_server_config(graphs: Sequence[str], file: str | os.PathLike[str] | None, bind: str | None) -> ServerConfig:
+def load_server_config(
+    graphs: Sequence[str],
+    file: str | os.PathLike[str] | None,
+    bind: str | None,
+    workers: int | None = None,
+) -> ServerConfig:
     """Build the configuration with this process's environment, see `build_server_config`.
 
-    Without graphs and a file, the file is `omnigraph.toml` in the working directory, if it exists.
+    Without graphs and a file, the file is `omnigraph.toml` in the working directory, if it exists. `workers` takes
+    precedence over the file.
+
+    Raises:
+        SettingsError: See `build_server_config`; or there can't be so many workers.
     """
     path = None if file is None else Path(file)
     if path is None and not graphs and Path(CONFIG_FILE).is_file():
         path = Path(CONFIG_FILE)
-    return build_server_config(path, os.environ, graphs, bind)
+    config = build_server_config(path, os.environ, graphs, bind)
+    if workers is not None:
+        problem = _find_problem(workers)
+        if problem is not None:
+            raise SettingsError("omnigraph serve", "--workers", problem)
+        config = replace(config, workers=workers)
+    return config
 
 
 def build_server_config(
@@ -157,13 +210,15 @@ def build_server_config(
         SettingsError: The file, the command line or the environment has an invalid setting.
         NothingToServeError: There is no graph.
     """
-    config = ServerConfig(graphs=()) if file is None else _read_config_file(file, environment)
+    config = replace(ServerConfig(graphs=()), workers=_count_default_workers())
+    if file is not None:
+        config = _read_config_file(file, environment)
     hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
-    if not hosted:
+    if not hosted and config.graph_root is None:
         raise NothingToServeError
     ids = [graph.id for graph in hosted]
     for id_ in ids:
-        if not _ID.fullmatch(id_):
+        if not is_graph_id(id_):
             raise SettingsError.bad_graph_id(id_, "use at most 63 letters (A–Z, a–z), digits, `-` and `_`")
         if ids.count(id_) > 1:
             raise SettingsError.bad_graph_id(id_, "two graphs have that name; write ID=URI to give one another name")
@@ -172,6 +227,11 @@ def build_server_config(
         host, port = parse_bind(bind)
         config = replace(config, host=host, port=port)
     return config
+
+
+def is_graph_id(text: str) -> bool:
+    """Return whether a graph may have this name on a server."""
+    return _ID.fullmatch(text) is not None
 
 
 def parse_token_variable(environment: Mapping[str, str]) -> tuple[TokenRecord, ...]:
@@ -216,6 +276,8 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
     embedding = root.get_section("embedding")
     maintenance = root.get_section("maintenance")
     scrub = root.get_section("scrub")
+    backup = root.get_section("backup")
+    telemetry = root.get_section("telemetry")
     # The personal settings of the command line, which are not those of a server.
     root.get_section("client")
     defaults = ServerConfig(graphs=())
@@ -233,6 +295,9 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         policies=server.get_path("policies"),
         tls=_read_tls(server),
         allowed_hosts=server.get_texts("allowed_hosts"),
+        workers=_read_workers(server),
+        long_workers=server.get_count("long_workers", defaults.long_workers),
+        stuck_seconds=server.get_seconds("stuck_seconds", defaults.stuck_seconds),
         drain_seconds=server.get_seconds("drain_seconds", defaults.drain_seconds),
         limits=_read_limits(limits),
         embedding=_read_embedding(embedding, environment),
@@ -240,9 +305,13 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         maintenance=_read_maintenance(maintenance),
         recovery_seconds=maintenance.get_seconds("recovery_seconds", defaults.recovery_seconds),
         scrub_days=scrub.get_days("days", defaults.scrub_days),
+        backup=_read_backup(backup),
+        graph_root=_read_location(server, "graph_root"),
+        max_created_graphs=server.get_count("max_created_graphs", defaults.max_created_graphs),
+        has_telemetry=telemetry.get_switch("opentelemetry", default=False),
     )
     # `finish` rejects settings that were never read, so it comes after all reads.
-    for section in (server, limits, embedding, maintenance, scrub, root):
+    for section in (server, limits, embedding, maintenance, scrub, backup, telemetry, root):
         section.finish()
     return config
 
@@ -257,6 +326,33 @@ def _read_tls(section: SettingsSection) -> TlsFiles | None:
         missing = "certificate" if certificate is None else "private_key"
         raise section.build_error(missing, "TLS needs both `certificate` and `private_key`")
     return None
+
+
+def _read_workers(section: SettingsSection) -> int:
+    workers = section.get_count("workers", _count_default_workers())
+    problem = _find_problem(workers)
+    if problem is not None:
+        raise section.build_error("workers", problem)
+    return workers
+
+
+def _count_default_workers() -> int:
+    """Return the number of cores that this process may use, as far as workers can be started here."""
+    if not _HAS_WORKERS:
+        return 1
+    cores = len(os.sched_getaffinity(0))
+    # A container may have a part of the cores' time only. Without a limit the file has the word `max`, or is missing.
+    with suppress(OSError, ValueError):
+        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
+        cores = min(cores, max(1, int(quota) // int(period)))
+    return min(cores, _MAX_WORKERS)
+
+
+def _find_problem(workers: int) -> str | None:
+    """Return why there can't be so many workers, or None."""
+    if not 1 <= workers <= _MAX_WORKERS:
+        return f"write a whole number from 1 to {_MAX_WORKERS}"
+    return None if workers == 1 or _HAS_WORKERS else "several workers need Linux: write 1"
 
 
 def _read_limits(section: SettingsSection) -> ServerLimits:
@@ -296,13 +392,24 @@ def _read_maintenance(section: SettingsSection) -> ReconcilePolicy | None:
     return policy if policy.optimizes or policy.cleanup_days else None
 
 
+def _read_backup(section: SettingsSection) -> BackupSchedule | None:
+    target = _read_location(section, "target")
+    hours = section.get_seconds("every_hours", 24.0)
+    # All settings were read before, so that invalid ones are reported even without a target.
+    keep = section.get_count("keep", 0) if section.has("keep") else None
+    return None if target is None else BackupSchedule(target=target, seconds=hours * 3_600.0, keep=keep)
+
+
+def _read_location(section: SettingsSection, key: str) -> str | None:
+    """Return a location: a relative path starts at the directory of the file, an address stays as written."""
+    text = section.get_text(key)
+    return str(section.get_path(key)) if text is not None and parse_scheme(text) is None else text
+
+
 def _read_hosted_graph(name: str, section: SettingsSection) -> HostedGraph:
-    uri = section.get_text("uri")
+    uri = _read_location(section, "uri")
     if uri is None:
         raise section.build_error("uri", "every graph needs a `uri`")
-    # A relative path starts at the directory of the file, an address stays as written.
-    if parse_scheme(uri) is None:
-        uri = str(section.get_path("uri"))
     hosted = HostedGraph(
         id=name,
         uri=uri,

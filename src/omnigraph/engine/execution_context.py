@@ -71,8 +71,6 @@ class ExecutionContext:
     profile: QueryProfile | None = None
     progress: ReportProgress | None = None
     """Called with the progress of a query that runs in DuckDB."""
-    shows_types: bool = False
-    """Whether whole nodes and edges have a `@type` in the result, also where it is always the same."""
     notes: tuple[str, ...] = ()
     """What the text of the query gave reason to say about the result."""
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)

@@ -14,6 +14,7 @@ from omnigraph.errors import BadArgumentError
 from omnigraph.graph import lazy_ops
 from omnigraph.graph.arguments import build_query_source, check_parameters
 from omnigraph.graph.blame import blames_damage
+from omnigraph.graph.browse import BrowseMethods
 from omnigraph.graph.history import HistoryMethods
 from omnigraph.graph.maintenance import MaintenanceMethods
 from omnigraph.graph.spark_bridge import build_distributed_algorithms, check_master, load_spark, select_reader
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @blames_damage
-class Graph(HistoryMethods, MaintenanceMethods):
+class Graph(BrowseMethods, HistoryMethods, MaintenanceMethods):
     """An open graph, created by `omnigraph.create_graph` or `omnigraph.open_graph`.
 
     A handle is cheap and thread-safe. Each call sees the commits of other processes, at the cost of one request.

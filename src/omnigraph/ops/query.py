@@ -17,7 +17,8 @@ from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.query_profile import QueryProfile
 from omnigraph.engine.query_progress import ReportProgress
 from omnigraph.engine.rerankers.factory import build_query_reranker
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.engine.search.search_arguments import SEARCHES, check_search_arguments
 from omnigraph.engine.view import View
 from omnigraph.errors import BadArgumentError, QueryError
@@ -87,12 +88,21 @@ def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Re
     """
     budget = budget or start_budget(session, call)
     snapshot = resolve_snapshot(session, call, budget.check, hides_rows=True)
+    return query_snapshot(session, call, snapshot, budget)
+
+
+def query_snapshot(session: Session, call: QueryCall, snapshot: Snapshot, budget: Budget) -> Result:
+    """Run a query on a snapshot that the caller may read; raises what `query` raises, but for the state."""
+    return _build_result(call, snapshot, execute_query(session, call, snapshot, budget), budget)
+
+
+def execute_query(session: Session, call: QueryCall, snapshot: Snapshot, budget: Budget) -> ResultFrame:
+    """Return the rows of a query as positions, before any of its columns is read."""
     bound, context = begin(session, call, snapshot, budget)
     plan = session.plans.get_or_plan(bound, snapshot, context)
     choice = choose_query_engine(call.engine, bound, plan, context)
     prefix = build_prefix_engine(choice, context, session.runtime.options)
-    frame = execute(bound, plan, context, prefix=prefix)
-    return _build_result(call, snapshot, frame, budget)
+    return execute(bound, plan, context, prefix=prefix)
 
 
 def resolve_snapshot(
@@ -153,7 +163,6 @@ def begin(
         profile=trace,
         progress=call.progress,
         notes=prepared.notes,
-        shows_types=call.prepare is not None,
     )
     return bound, context
 

@@ -36,6 +36,10 @@ class ReadOnlyPolicy:
         """Return that every row is seen: no policy names any."""
         return None
 
+    def names_type(self, name: str) -> bool:  # noqa: ARG002 - the interface
+        """Return that no rule names any type."""
+        return False
+
 
 class Tokens:
     """The valid tokens of a server. Thread-safe.
@@ -91,6 +95,10 @@ class Tokens:
         digest = hash_token(token)
         expired = [record.actor.name for record in self._records if hmac.compare_digest(record.digest, digest)]
         return f"expired token of {expired[0]}" if expired else "unknown token"
+
+    def reload(self) -> None:
+        """Read the file again if it changed, as the next request would."""
+        self._load_current()
 
     def stop(self) -> None:
         """End the threads that keep the keys of JWTs up to date."""

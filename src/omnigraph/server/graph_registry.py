@@ -1,14 +1,18 @@
 """The registry of a server's graphs: opened once and shared by all requests, each under the policy of its actor."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
 
 from omnigraph.config.server import HostedGraph, ServerConfig
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.graph import Graph
+from omnigraph.lang.source import Source
+from omnigraph.ops.mutate import MutationResult, build_result
 from omnigraph.ops.open import open_session
-from omnigraph.ops.session import Session, with_cancellation
+from omnigraph.ops.session import Session, with_cancellation, with_next_commit
 from omnigraph.options import Maintenance
 from omnigraph.policy import Access, Action, Actor, DeniedError, Policy, require
 from omnigraph.runtime import Runtime
@@ -22,6 +26,8 @@ from omnigraph.telemetry import log
 
 # The minimum time between two attempts to open a graph that could not be opened.
 _RETRY_SECONDS = 5.0
+# A commit of a process that just ended is among these.
+_MAX_RECENT_COMMITS = 10_000
 # Errors of one graph that don't keep a server from starting; any other error is a mistake in the settings.
 _TOLERATED_KINDS = frozenset({Kind.UNAVAILABLE, Kind.CORRUPT, Kind.DENIED})
 
@@ -37,6 +43,8 @@ class ServedGraph:
     policies: ReloadingPolicies | None = None
     """The policies of the server, if it has any."""
     tried_at: float = field(default=0.0)
+    is_removed: bool = False
+    """Whether it is no longer served."""
 
     @property
     def id(self) -> str:
@@ -66,11 +74,17 @@ class ServedGraph:
         self.session = session
 
     def bind_actor(
-        self, actor: Actor, *, through: str | None = None, check_cancelled: Callable[[], None] = lambda: None
+        self,
+        actor: Actor,
+        *,
+        through: str | None = None,
+        check_cancelled: Callable[[], None] = lambda: None,
+        next_commit: str | None = None,
     ) -> Graph:
         """Return a handle on the graph that acts for an actor.
 
-        Operations that may take long call `check_cancelled`, and end with the error it raises.
+        Operations that may take long call `check_cancelled`, and end with the error it raises. The commit of a mutation
+        gets the id `next_commit`, if there is one.
 
         Raises:
             ServerUnavailableError: The graph could not be opened; opening it is retried in the background.
@@ -82,7 +96,28 @@ class ServedGraph:
                 self.tried_at = now
                 threading.Thread(target=self._retry_open, name=f"open {self.id}", daemon=True).start()
             raise ServerUnavailableError.graph_unavailable(self.id)
-        return Graph(with_cancellation(self.session.acting_as(actor, through=through), check_cancelled))
+        session = with_cancellation(self.session.acting_as(actor, through=through), check_cancelled)
+        return Graph(session if next_commit is None else with_next_commit(session, next_commit))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the graph is on local disk, where nothing arrives after the process that sent it has ended."""
+        return self.session is not None and self.session.store.location.is_local
+
+    def find_mutation(self, source: Source, name: str | None, *, branch: str, commit_id: str) -> MutationResult | None:
+        """Return the result of a mutation by the id that its commit would have; None if there is no such commit.
+
+        Raises:
+            OmnigraphError: The graph can't be read.
+        """
+        if self.session is None:
+            raise ServerUnavailableError.graph_unavailable(self.id)
+        session = self.session.checkout(branch)
+        recent = islice(session.log.iter_history(session.head()), _MAX_RECENT_COMMITS)
+        commit = next((commit for commit in recent if commit.id == commit_id), None)
+        if commit is None:
+            return None
+        return build_result(session.prepared.get_or_choose(source, name).name.text, branch, commit)
 
     def _retry_open(self) -> None:
         try:
@@ -123,6 +158,68 @@ class ServedGraph:
         return any(self.allows(actor, action, branch=branch, query=query) for branch in candidates)
 
 
+class GraphTable(Mapping[str, ServedGraph]):
+    """The graphs of a server by name. Its views can be iterated while other threads add and remove graphs."""
+
+    def __init__(self) -> None:
+        # Replaced, never changed: whoever iterates has one state of it.
+        self._graphs: dict[str, ServedGraph] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> ServedGraph:
+        return self._graphs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._graphs)
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    def values(self) -> ValuesView[ServedGraph]:
+        """Return a live view of the graphs."""
+        return _LiveValues(self)
+
+    def items(self) -> ItemsView[str, ServedGraph]:
+        """Return the graphs at this moment, with their names."""
+        return self._graphs.items()
+
+    def put(self, hosted: ServedGraph) -> None:
+        """Add a graph."""
+        with self._lock:
+            self._graphs = {**self._graphs, hosted.id: hosted}
+
+    def pop(self, name: str) -> ServedGraph | None:
+        """Remove a graph if it is there, and return it."""
+        with self._lock:
+            graphs = dict(self._graphs)
+            found = graphs.pop(name, None)
+            self._graphs = graphs
+        return found
+
+
+class _LiveValues(ValuesView[ServedGraph]):
+    """The values of a table at the moment when an iteration begins."""
+
+    def __init__(self, table: GraphTable) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def __iter__(self) -> Iterator[ServedGraph]:
+        return iter(self._table._graphs.values())  # noqa: SLF001 - its own view
+
+
+class GraphListener(Protocol):
+    """Background work that follows the graphs of a server."""
+
+    def add(self, hosted: ServedGraph) -> None:
+        """Begin to work for a graph."""
+        ...
+
+    def remove(self, hosted: ServedGraph) -> None:
+        """End the work for a graph."""
+        ...
+
+
 class GraphRegistry:
     """The graphs of a server by name, and the policies that apply to them."""
 
@@ -142,20 +239,42 @@ class GraphRegistry:
             embedding=config.embedding or runtime.options.embedding,
             maintenance=runtime.options.maintenance if config.compacts_tails else Maintenance.OFF,
         )
-        self.graphs = {
-            graph.id: ServedGraph(
-                config=graph,
-                runtime=replace(runtime, options=options, policy=self.find_policy(graph.id)),
-                policies=self._policies,
-            )
-            for graph in config.graphs
-        }
+        self._runtime = replace(runtime, options=options)
+        self.graphs = GraphTable()
+        self.listeners: list[GraphListener] = []
+        """What is notified of graphs that are added and removed after the start."""
+        for graph in config.graphs:
+            self.graphs.put(self._build(graph))
 
     def find_policy(self, graph: str) -> Policy | None:
         """Return the policy of a graph name, whether such a graph exists or not; None allows everything."""
         if self._policies is not None:
             return GraphPolicy(self._policies, graph)
         return None if self._is_open_to_all else ReadOnlyPolicy()
+
+    def add(self, graph: HostedGraph) -> None:
+        """Open a graph and serve it from now on.
+
+        Raises:
+            OmnigraphError: It can't be opened.
+        """
+        hosted = self._build(graph)
+        hosted.open()
+        self.graphs.put(hosted)
+        for listener in self.listeners:
+            listener.add(hosted)
+
+    def remove(self, name: str) -> None:
+        """Serve a graph no longer; requests in progress may end with errors."""
+        hosted = self.graphs.pop(name)
+        if hosted is not None:
+            hosted.is_removed = True
+            for listener in self.listeners:
+                listener.remove(hosted)
+
+    def _build(self, graph: HostedGraph) -> ServedGraph:
+        runtime = replace(self._runtime, policy=self.find_policy(graph.id))
+        return ServedGraph(config=graph, runtime=runtime, policies=self._policies)
 
     def open_all(self, *, is_strict: bool = False) -> None:
         """Open all graphs; unless strict, only log a graph whose store does not respond or that is damaged.
@@ -170,6 +289,14 @@ class GraphRegistry:
                 if is_strict or error.kind not in _TOLERATED_KINDS:
                     raise
                 log.error("graph %s can't be opened: %s", hosted.id, error)
+
+    def reload(self) -> None:
+        """Read policies and stored queries again where their files changed."""
+        if self._policies is not None:
+            self._policies.reload()
+        for hosted in self.graphs.values():
+            if hosted.stored_queries is not None:
+                hosted.stored_queries.reload()
 
     def get(self, graph: str, actor: Actor, branch: str | None) -> ServedGraph:
         """Return a graph by name, for an operation on a branch, or on the whole graph if `branch` is None.

@@ -1,5 +1,6 @@
 """Cedar policies that a running server reloads when their files change."""
 
+import math
 import threading
 from pathlib import Path
 
@@ -42,6 +43,11 @@ class ReloadingPolicies:
         """Branch names that the policies may treat specially, see `CedarPolicies.examples`."""
         return self._load_current().examples
 
+    def reload(self) -> None:
+        """Read the files again if they changed, without waiting for the next check."""
+        self._checked_at = -math.inf
+        self._load_current()
+
     def decide(self, graph: str, access: Access) -> Decision:
         """Return whether an actor may perform an action on a graph, and the policies that decided it."""
         return self._load_current().decide(graph, access)
@@ -49,6 +55,10 @@ class ReloadingPolicies:
     def find_row_rules(self, graph: str, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
         """Return which rows of a branch of a graph an actor sees; None means all."""
         return self._load_current().find_row_rules(graph, actor, branch, query)
+
+    def names_type(self, name: str) -> bool:
+        """Return whether a rule about rows may name a type."""
+        return self._load_current().names_type(name)
 
     def _load_current(self) -> CedarPolicies:
         now = self._clock.monotonic()

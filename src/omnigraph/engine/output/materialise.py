@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.query.expr import ArrayOf, EdgeRef, EntityType, ExprType, MetaColumn, NodeRef, Prop, RecordOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, Entity, EntityType, ExprType, MetaColumn, NodeRef, Prop, RecordOf
 from omnigraph.query.union_types import TYPE_COLUMN, is_union, list_object_fields
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
 from omnigraph.schema.catalog import Catalog, Property
@@ -16,39 +16,30 @@ from omnigraph.storage.arrow_buffers import is_valid
 
 # What an object takes in each of its columns, at least: an offset or a number, and a bit for null.
 _BYTES_PER_VALUE = 9
+# What every object of a node or edge has after its ids: the name of its type.
+TYPE_PROPERTY = Property(name=TYPE_COLUMN, type=Scalar.STRING)
 
 
 # --- schemas -------------------------------------------------------------------------------------------
 
 
-def build_output_field(
-    name: str, type_: ExprType, catalog: Catalog, *, nullable: bool, shows_types: bool = False
-) -> pa.Field:
-    """Return the Arrow field of a result's column: lists and records keep their shape, nodes and edges are objects.
-
-    These have a `@type` if they are rows of a union, or if `shows_types`.
-    """
+def build_output_field(name: str, type_: ExprType, catalog: Catalog, *, nullable: bool) -> pa.Field:
+    """Return the Arrow field of a result's column: lists and records keep their shape, nodes and edges are objects."""
     match type_:
         case NodeRef() | EdgeRef():
-            fields = build_entity_fields(
-                type_, list_object_properties(type_, catalog, shows_types=shows_types), nullable=nullable
-            )
+            fields = build_entity_fields(type_, list_object_properties(type_, catalog), nullable=nullable)
             return pa.field(name, pa.struct(list(fields)), nullable=nullable)
         case RecordOf(fields=fields):
             children = [
                 build_output_field(
-                    field_name,
-                    field_type,
-                    catalog,
-                    nullable=nullable or field_name not in type_.required,
-                    shows_types=shows_types,
+                    field_name, field_type, catalog, nullable=nullable or field_name not in type_.required
                 )
                 for field_name, field_type in fields
             ]
             return pa.field(name, pa.struct(children), nullable=nullable)
         case ArrayOf(element=element):
             # Lists hold no nulls.
-            item = build_output_field("item", element, catalog, nullable=False, shows_types=shows_types)
+            item = build_output_field("item", element, catalog, nullable=False)
             return pa.field(name, pa.list_(item), nullable=nullable)
         case _:
             return _build_value_field(name, type_, nullable)
@@ -57,7 +48,7 @@ def build_output_field(
 def build_entity_fields(
     type_: EntityType, properties: Sequence[Property | Prop], *, nullable: bool
 ) -> tuple[pa.Field, ...]:
-    """Return the fields of the object of a whole node or edge: its ids, then its properties.
+    """Return the fields of the object of a whole node or edge: its ids, then `@type` and its properties.
 
     In an object that may be null all fields may be: Parquet has no place for the fields of a null object otherwise.
     """
@@ -70,16 +61,18 @@ def list_ids(type_: EntityType) -> tuple[MetaColumn, ...]:
     return (MetaColumn.ID,) if isinstance(type_, NodeRef) else (MetaColumn.ID, MetaColumn.SRC, MetaColumn.DST)
 
 
-def list_object_properties(type_: EntityType, catalog: Catalog, *, shows_types: bool = False) -> tuple[Property, ...]:
-    """Return the properties that the object of a node or edge has: all that are neither Blob nor Vector.
+def list_object_properties(type_: EntityType, catalog: Catalog) -> tuple[Property, ...]:
+    """Return what the object of a node or edge has after its ids: `@type`, and all properties but Blob and Vector.
 
-    The object of a union has its `@type`, and what any of its members has.
+    The object of a union has what any of its members has.
     """
     properties = list_object_fields(catalog, type_.name)
-    shown = tuple(p for p in properties if not isinstance(p.type, VectorOf) and p.type is not Scalar.BLOB)
-    if not is_union(type_.name) and not shows_types:
-        return shown
-    return (Property(name=TYPE_COLUMN, type=Scalar.STRING), *shown)
+    return (TYPE_PROPERTY, *(p for p in properties if not isinstance(p.type, VectorOf) and p.type is not Scalar.BLOB))
+
+
+def list_entity_properties(entity: Entity) -> tuple[Property | Prop, ...]:
+    """Return the same for an entity of a plan, whose fields have `@type` only where rows of several types unite."""
+    return entity.fields if is_union(entity.type.name) else (TYPE_PROPERTY, *entity.fields)
 
 
 def _build_value_field(name: str, type_: ValueType, nullable: bool) -> pa.Field:
@@ -101,7 +94,7 @@ def materialise(values: pa.Array, type_: ExprType, context: ExecutionContext, *,
         case NodeRef() | EdgeRef():
             return _build_objects(values, type_, context, nullable=nullable)
         case RecordOf(fields=fields):
-            target = _build_shape(type_, context, nullable=nullable)
+            target = build_output_field("", type_, context.catalog, nullable=nullable).type
             # The kernel, unlike the child array, is null where the record is.
             columns = [
                 materialise(
@@ -111,27 +104,19 @@ def materialise(values: pa.Array, type_: ExprType, context: ExecutionContext, *,
             ]
             return pa.StructArray.from_arrays(columns, fields=list(target), mask=_find_missing(values))
         case ArrayOf(element=element):
-            target = _build_shape(type_, context, nullable=nullable)
+            target = build_output_field("", type_, context.catalog, nullable=nullable).type
             return _rebuild_lists(values, materialise(values.flatten(), element, context, nullable=False), target)
         case _:
             return values
 
 
-def _build_shape(type_: ExprType, context: ExecutionContext, *, nullable: bool) -> pa.DataType:
-    shows_types = context.shows_types
-    return build_output_field("", type_, context.catalog, nullable=nullable, shows_types=shows_types).type
-
-
 def _build_objects(positions: pa.Array, type_: EntityType, context: ExecutionContext, *, nullable: bool) -> pa.Array:
-    properties = list_object_properties(type_, context.catalog, shows_types=context.shows_types)
+    properties = list_object_properties(type_, context.catalog)
     fields = build_entity_fields(type_, properties, nullable=nullable)
     nbytes = len(positions) * len(fields) * _BYTES_PER_VALUE
     context.budget.claim(nbytes, f"{len(positions):,} objects of {type_}")
     columns = []
     for field in fields:
-        if field.name == TYPE_COLUMN and not is_union(type_.name):
-            columns.append(pa.repeat(pa.scalar(type_.name), len(positions)))
-            continue
         column = context.take_at(type_.name, field.name, positions)
         columns.append(column if column.type == field.type else column.cast(field.type))
         context.budget.check()

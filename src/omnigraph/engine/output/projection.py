@@ -11,9 +11,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.column_types import add_shape
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.union_edges import unite_positions
-from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
+from omnigraph.engine.output.materialise import (
+    build_entity_fields,
+    build_output_field,
+    list_entity_properties,
+    materialise,
+)
 from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
@@ -48,7 +54,6 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variable, find_variables
 from omnigraph.query.logical_plan import OutputColumn, ReadQuery
-from omnigraph.query.union_types import TYPE_COLUMN, build_meta_value, is_union
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import Scalar
@@ -127,10 +132,12 @@ class Frame:
                 return self._read_column(expr.variable, expr.part.value, pa.utf8(), rows)
             case Entity():
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
-                shown = list_shown_fields(expr, shows_types=self.context.shows_types)
-                parts += [self._read_field(p, expr, rows) for p in shown]
+                parts += [
+                    self._read_column(expr.variable, p.name, to_arrow_type(p.type), rows)
+                    for p in list_entity_properties(expr)
+                ]
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
-                fields = list(build_entity_fields(expr.type, shown, nullable=expr.nullable))
+                fields = list(build_entity_fields(expr.type, list_entity_properties(expr), nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
             case Nearest() | Bm25() | Rrf() | Mmr() | Rerank():
                 variable = find_variable(expr)
@@ -141,11 +148,6 @@ class Frame:
                 return evaluate_bound(at, lambda bound: score_rows(self.context, expr, self.types[variable], bound))
             case _:
                 return self.evaluate_stored(expr, rows)
-
-    def _read_field(self, field: Prop, entity: Entity, rows: Rows | None) -> pa.Array:
-        if field.name == TYPE_COLUMN and not is_union(entity.type.name):
-            return pa.repeat(pa.scalar(entity.type.name), self.size if rows is None else len(rows))
-        return self._read_column(field.variable, field.name, to_arrow_type(field.type), rows)
 
     def evaluate_stored(self, expr: Expr, rows: Rows | None = None) -> pa.Array:
         """Evaluate an expression like `evaluate`, but keep whole nodes and edges as positions of their rows."""
@@ -300,21 +302,14 @@ def build_frame(query: ReadQuery, bindings: Bindings, context: ExecutionContext)
 # --- output columns ------------------------------------------------------------------------------------
 
 
-def list_shown_fields(entity: Entity, *, shows_types: bool) -> tuple[Prop, ...]:
-    """Return the fields of a whole node or edge in a result: with its `@type`, if types are shown."""
-    if not shows_types or is_union(entity.type.name):
-        return entity.fields
-    return (build_meta_value(entity.variable, TYPE_COLUMN, entity.origin), *entity.fields)
+def build_output_schema(query: ReadQuery, catalog: Catalog) -> pa.Schema:
+    """Return the Arrow schema of a query's result."""
+    return build_columns_schema(query.output, catalog)
 
 
-def build_output_schema(query: ReadQuery, catalog: Catalog, *, shows_types: bool = False) -> pa.Schema:
-    """Return the Arrow schema of a query's result; `shows_types` is as for `build_output_field`."""
-    return build_columns_schema(query.output, catalog, shows_types=shows_types)
-
-
-def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog, *, shows_types: bool = False) -> pa.Schema:
+def build_columns_schema(columns: Iterable[OutputColumn], catalog: Catalog) -> pa.Schema:
     """Return the Arrow schema of output columns."""
-    return pa.schema([_build_field(each.name, each.value, catalog, shows_types=shows_types) for each in columns])
+    return pa.schema([_build_field(column.name, column.value, catalog) for column in columns])
 
 
 def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch:
@@ -322,9 +317,8 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays([frame.evaluate(column.value) for column in query.output], schema=schema)
 
 
-def _build_field(name: str, expr: Expr, catalog: Catalog, *, shows_types: bool) -> pa.Field:
+def _build_field(name: str, expr: Expr, catalog: Catalog) -> pa.Field:
     if isinstance(expr, Entity):
-        shown = list_shown_fields(expr, shows_types=shows_types)
-        fields = build_entity_fields(expr.type, shown, nullable=expr.nullable)
-        return pa.field(name, pa.struct(list(fields)), nullable=expr.nullable)
-    return build_output_field(name, expr.type, catalog, nullable=expr.nullable, shows_types=shows_types)
+        fields = build_entity_fields(expr.type, list_entity_properties(expr), nullable=expr.nullable)
+        return add_shape(pa.field(name, pa.struct(list(fields)), nullable=expr.nullable), expr.type)
+    return add_shape(build_output_field(name, expr.type, catalog, nullable=expr.nullable), expr.type)

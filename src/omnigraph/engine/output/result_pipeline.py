@@ -1,5 +1,6 @@
 """Turn the matches of a pattern into the rows of a result: rank, aggregate, deduplicate, sort, limit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,6 +63,27 @@ class ResultFrame:
             budget.check()
             return project(self.frame if is_all else self.frame.slice(start, stop), self.query, self.schema)
 
+    def take(self, rows: Rows) -> pa.RecordBatch:
+        """Read the columns of the rows with these numbers, in this order; the clock is as in `fetch`."""
+        budget = self.frame.context.budget
+        with budget.resume():
+            budget.check()
+            return project(self.frame.take(rows), self.query, self.schema)
+
+    def read_columns(self, names: Sequence[str]) -> pa.Table:
+        """Read some columns of all rows; the clock is as in `fetch`."""
+        values = {column.name: column.value for column in self.query.output}
+        with self.frame.context.budget.resume():
+            return pa.table({name: self.frame.evaluate(values[name]) for name in names})
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds in memory: where the rows are, and what was computed of all of them."""
+        frame = self.frame
+        arrays = sum(positions.nbytes for positions in frame.bindings.columns.values())
+        scores = sum(column.positions.nbytes + column.values.nbytes for column in frame.scores.values())
+        return int(arrays + scores + sum(values.nbytes for values in frame.aggregates.values()))
+
     def with_budget(self, budget: Budget) -> "ResultFrame":
         """Return the same rows, to be fetched within another budget."""
         context = self.frame.context
@@ -105,7 +127,7 @@ def build_result(query: ReadQuery, matches: Bindings | Frame, context: Execution
             frame = select_distinct(frame, query.compared)
     if query.is_ordered:
         frame = _sort_and_limit(frame, query, rank, first, last)
-    return ResultFrame(query, frame, build_output_schema(query, context.catalog, shows_types=context.shows_types))
+    return ResultFrame(query, frame, build_output_schema(query, context.catalog))
 
 
 def resolve_row_range(query: ReadQuery, inputs: QueryInputs) -> tuple[int, int | None]:

@@ -85,7 +85,10 @@ async def _receive_body(request: Request) -> bytes:
         parts.append(message.get("body", b""))
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
-    return b"".join(parts)
+    body = b"".join(parts)
+    # For another worker that may have to answer the request.
+    request.scope["state"]["body"] = body
+    return body
 
 
 def merge_params(body: QueryBody | MutateBody | SqlBody | CypherBody) -> dict[str, object]:
