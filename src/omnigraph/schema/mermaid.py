@@ -25,7 +25,9 @@ def print_mermaid(catalog: Catalog) -> str:
 
 def _iter_attributes(type_: AnyType) -> Iterator[str]:
     for p in type_.properties:
-        mark = " PK" if p.name in type_.key else " UK" if (p.name,) in type_.unique else ""
+        mark = " UK" if (p.name,) in type_.unique else ""
+        if p.name in type_.key:
+            mark = " PK"
         comment = ' "may be null"' if p.nullable else ""
         yield f"{_print_type(p)} {p.name}{mark}{comment}"
 

@@ -29,8 +29,8 @@ from omnigraph.server.branch_watchers import BranchWatchers
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
+from omnigraph.server.login_codes import LoginCodes
 from omnigraph.server.metrics import Metrics, Samples
-from omnigraph.server.one_time_codes import OneTimeCodes
 from omnigraph.server.running_queries import RunningQueries
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.storage.io_counters import count_process_requests
@@ -112,7 +112,7 @@ class Service:
     """Verifies files in the background, unless disabled in the settings."""
     running: RunningQueries = field(init=False)
     """The requests that can be cancelled by their names."""
-    codes: OneTimeCodes = field(init=False)
+    codes: LoginCodes = field(init=False)
     """The codes by which pages get their tokens."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
@@ -121,7 +121,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.running = RunningQueries(self.runtime.clock)
-        self.codes = OneTimeCodes(self.runtime.clock)
+        self.codes = LoginCodes(self.runtime.clock)
 
     @classmethod
     def start(
