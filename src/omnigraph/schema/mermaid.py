@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from omnigraph.schema.catalog import AnyType, Cardinality, Catalog, Property
-from omnigraph.schema.types import EnumOf
+from omnigraph.schema.types import EnumOf, ListOf
 
 # What an attribute's type may consist of there.
 _FOREIGN = re.compile(r"[^A-Za-z0-9_()\[\]-]")
@@ -33,7 +33,12 @@ def _iter_attributes(type_: AnyType) -> Iterator[str]:
 
 
 def _print_type(p: Property) -> str:
-    return "enum" if isinstance(p.type, EnumOf) else _FOREIGN.sub("_", str(p.type))
+    if isinstance(p.type, EnumOf):
+        return "enum"
+    if isinstance(p.type, ListOf):
+        # A type begins with a letter there.
+        return f"{p.type.element.value}[]"
+    return _FOREIGN.sub("_", str(p.type))
 
 
 def _print_cardinality(cardinality: Cardinality) -> str:
