@@ -38,8 +38,6 @@ export interface Commit {
   operation: string;
   message: string | null;
   idempotency_key?: string | null;
-  /** The commit that a revert or a cherry-pick is about. */
-  refers_to?: string | null;
   changes: { table_key: string; rows_before: number; rows_after: number }[];
 }
 

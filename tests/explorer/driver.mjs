@@ -68,12 +68,9 @@ async function open({ url, token = null, scheme = "light", width = 1360, height 
 
 /** What axe-core finds that is serious, as "rule: element". */
 async function audit() {
-  await page.addScriptTag({ path: axe }).catch(() => undefined);
-  if (!(await page.evaluate(() => "axe" in window))) {
-    // The content security policy refuses scripts that are added: the debugger's protocol may run them.
-    const session = await context.newCDPSession(page);
-    await session.send("Runtime.evaluate", { expression: readFileSync(axe, "utf8") });
-  }
+  // The content security policy refuses scripts that are added: the debugger's protocol may run them.
+  const session = await context.newCDPSession(page);
+  await session.send("Runtime.evaluate", { expression: readFileSync(axe, "utf8") });
   return page.evaluate(async () => {
     const found = await window.axe.run(document, { resultTypes: ["violations"] });
     return found.violations
@@ -97,7 +94,10 @@ for await (const line of createInterface({ input: process.stdin })) {
   const { code, args } = JSON.parse(line);
   try {
     const run = new AsyncFunction("page", "context", "browser", "args", "open", "audit", "settled", "seen", code);
-    reply({ value: (await run(page, context, browser, args, open, audit, settled, () => seen)) ?? null });
+    const done = run(page, context, browser, args, open, audit, settled, () => seen);
+    // A page that hangs would hold some commands without end.
+    const late = new Promise((_, refuse) => setTimeout(() => refuse(new Error(`no end after 150 s: ${code}`)), 150_000).unref());
+    reply({ value: (await Promise.race([done, late])) ?? null });
   } catch (error) {
     reply({ error: String(error?.stack ?? error) });
   }

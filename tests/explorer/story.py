@@ -200,7 +200,7 @@ def build_story(home: Path, today: datetime | None = None) -> Story:
 
 
 def propose(graph: og.Graph, clock: StoryClock, home: Path) -> None:
-    """What the agent did on its branch: additions, corrections, a deletion, and two values that main has changed too."""
+    """What the agent did on its branch: additions, corrections, a deletion, two values that main has changed too."""
     add = home / "found.jsonl"
     found: list[dict[str, object]] = [
         {

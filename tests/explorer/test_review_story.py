@@ -87,7 +87,7 @@ def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
     browser.click('button:has-text("Revert this commit")')
     browser.click('.merge-bar button:text-is("Revert")')
     browser.wait('.outcome.good:has-text("taken back")')
-    assert differences(story, merged.parent, "main") == []
+    assert differences(story, str(merged.parent), "main") == []
     assert browser.complaints() == []
 
 

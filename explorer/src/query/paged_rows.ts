@@ -6,6 +6,7 @@ import type { ColumnType, Json, Rows } from "../shapes";
 export const PAGE = 500;
 /** At most so many rows are held. */
 export const MOST_ROWS = 20_000;
+const AT_ONCE = 3;
 
 export interface Asked {
   graph: string;
@@ -32,6 +33,7 @@ export interface RowSource {
   readonly notes: string[];
   readonly commit: string;
   readonly elapsed: number;
+  readonly isReading: boolean;
   row(place: number): Row | undefined;
   need(from: number, to: number): void;
   first(count: number): Row[];
@@ -42,6 +44,7 @@ export class WholeRows implements RowSource {
   readonly version = signal(0);
   readonly error = signal<Error | undefined>(undefined);
   readonly notes: string[];
+  readonly isReading = false;
   constructor(
     private readonly found: Rows,
     readonly elapsed: number,
@@ -82,6 +85,7 @@ export class PagedRows implements RowSource {
   elapsed = 0;
   private readonly pages = new Map<number, Row[]>();
   private readonly coming = new Set<number>();
+  private readonly wanted: number[] = [];
   private readonly abort = new AbortController();
   private readonly id = newKey();
 
@@ -115,8 +119,14 @@ export class PagedRows implements RowSource {
         // The order of a Map is that of its insertions: the page becomes the newest.
         this.pages.delete(page);
         this.pages.set(page, held);
-      } else if (!this.coming.has(page)) void this.load(page);
+      } else if (!this.coming.has(page) && !this.wanted.includes(page)) this.wanted.push(page);
     }
+    this.askNext();
+  }
+
+  /** Whether pages are on their way. */
+  get isReading(): boolean {
+    return this.coming.size + this.wanted.length > 0;
   }
 
   get held(): number {
@@ -140,15 +150,23 @@ export class PagedRows implements RowSource {
     this.abort.abort();
   }
 
+  /** What came into sight last is asked for first; a server allows an actor few requests at a time. */
+  private askNext(): void {
+    while (this.coming.size < AT_ONCE && this.wanted.length > 0) void this.load(this.wanted.pop() as number);
+  }
+
   private async load(page: number): Promise<void> {
     this.coming.add(page);
     try {
-      this.keep(page, (await this.ask(page)).rows);
-    } catch (error) {
-      if (!isAbort(error)) this.error.value = error as Error;
-    } finally {
+      const { rows } = await this.ask(page);
       this.coming.delete(page);
+      this.keep(page, rows);
+    } catch (error) {
+      this.coming.delete(page);
+      this.wanted.length = 0;
+      if (!isAbort(error)) this.error.value = error as Error;
     }
+    this.askNext();
   }
 
   private keep(page: number, rows: Row[]): void {

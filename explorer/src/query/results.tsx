@@ -1,5 +1,5 @@
 // A result as a table, as a picture, as JSON.
-import { useCallback, useMemo, useState } from "preact/hooks";
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { Canvas, type Look } from "../draw/canvas";
 import { colourOfType } from "../draw/colours";
 import { MOST_ELEMENTS, PictureBuilder } from "../draw/picture";
@@ -8,7 +8,7 @@ import { catalog } from "../store";
 import { EntityDetail } from "../ui/entity_detail";
 import { Grid, copyText } from "../ui/grid";
 import { Button, Choice, Dialog, Problem, formatValue, showMarks } from "../ui/parts";
-import type { Row, RowSource, Sort } from "./paged_rows";
+import { MOST_ROWS, type Row, type RowSource, type Sort } from "./paged_rows";
 
 type Shape = "table" | "picture" | "json";
 const JSON_ROWS = 200;
@@ -113,7 +113,9 @@ export function useTypeLook(): Look {
 function ResultPicture({ source }: { source: RowSource }) {
   const [selected, setSelected] = useState<string | null>(null);
   const look = useTypeLook();
-  const version = source.version.value;
+  // Drawn anew when all pages that were asked for are there, not after each.
+  const drawn = useRef(0);
+  if (source.version.value >= 0 && !source.isReading) drawn.current = source.version.value;
   const picture = useMemo(() => {
     const builder = new PictureBuilder(catalog.value);
     for (const row of source.first(MOST_ELEMENTS)) {
@@ -122,7 +124,7 @@ function ResultPicture({ source }: { source: RowSource }) {
       if (builder.size() > MOST_ELEMENTS) break;
     }
     return builder.build();
-  }, [source, version, catalog.value]);
+  }, [source, drawn.current, catalog.value]);
   const held = source.first(MOST_ELEMENTS).length;
   const chosen = selected ? (picture.nodes.get(selected) ?? picture.edges.get(selected)) : undefined;
   return (
@@ -130,7 +132,7 @@ function ResultPicture({ source }: { source: RowSource }) {
       {held < source.total && (
         <p class="hint">
           Drawn from {held.toLocaleString("en")} of {source.total.toLocaleString("en")} rows.{" "}
-          <Button onClick={() => source.need(0, Math.min(source.total, 5000))}>Read up to 5,000</Button>
+          <Button onClick={() => source.need(0, Math.min(source.total, MOST_ROWS))}>{source.total > MOST_ROWS ? `Read ${MOST_ROWS.toLocaleString("en")}` : "Read all"}</Button>
         </p>
       )}
       <div class={`split ${chosen ? "has-detail" : ""}`}>

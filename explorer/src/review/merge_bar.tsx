@@ -38,9 +38,8 @@ export function MergeBar({ into, trial }: { into: string; trial: Merge }) {
   const merge = () =>
     write.run(
       into,
-      () => askMerge(source, into, { message: message || null, ...(resolutions ? { resolutions } : {}) }),
+      (idempotency_key) => askMerge(source, into, { message: message || null, idempotency_key, ...(resolutions ? { resolutions } : {}) }),
       (done) => ({ commit: done.commit_id, text: `${source} is merged into ${into}.` }),
-      (one) => one.merged_parent === trial.source_commit,
     );
   const isNothing = trial.outcome === "already_up_to_date";
   return (

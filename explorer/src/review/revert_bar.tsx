@@ -39,9 +39,8 @@ export function RevertBar({ commit }: { commit: Commit }) {
     write
       .run(
         branch.value,
-        () => askRevert(commit.id, {}),
+        (idempotency_key) => askRevert(commit.id, { idempotency_key }),
         (done) => ({ commit: done.commit_id, text: "The commit is taken back." }),
-        (one) => one.refers_to === commit.id,
       )
       .then(() => setTrial(undefined));
   return (

@@ -15,15 +15,10 @@ export type Outcome =
 
 export interface Write {
   outcome: Signal<Outcome>;
-  /**
-   * Send the request with a key of its own; `done` says what an answer means. `isMine` knows the commit of a request
-   * that takes no key, by what it refers to.
-   */
-  run: <T>(branch: string, send: (key: string) => Promise<T>, done: (answer: T) => { commit: string | null; text: string }, isMine?: IsMine) => Promise<void>;
+  /** Send the request with a key of its own; `done` says what an answer means. */
+  run: <T>(branch: string, send: (key: string) => Promise<T>, done: (answer: T) => { commit: string | null; text: string }) => Promise<void>;
   reset: () => void;
 }
-
-export type IsMine = (commit: Commit) => boolean;
 
 const PAUSE = 1000;
 
@@ -31,7 +26,7 @@ export function createWrite(): Write {
   const outcome = signal<Outcome>({ is: "idle" });
   return {
     outcome,
-    async run(branch, send, done, isMine) {
+    async run(branch, send, done) {
       const key = newKey();
       outcome.value = { is: "running" };
       try {
@@ -40,7 +35,7 @@ export function createWrite(): Write {
       } catch (error) {
         if (error instanceof UnreachableError || (error instanceof ApiError && error.code === "outcome_unknown")) {
           outcome.value = { is: "unknown", key, branch };
-          await findOut(outcome, key, branch, isMine);
+          await findOut(outcome, key, branch);
         } else outcome.value = { is: "failed", error: error as Error };
       }
     },
@@ -49,12 +44,12 @@ export function createWrite(): Write {
 }
 
 /** Ask until the server answers whether the branch has the commit. */
-async function findOut(outcome: Signal<Outcome>, key: string, branch: string, isMine?: IsMine): Promise<void> {
+async function findOut(outcome: Signal<Outcome>, key: string, branch: string): Promise<void> {
   const isStill = () => outcome.value.is === "unknown" && outcome.value.key === key;
   while (isStill()) {
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
     try {
-      const found = await findCommit(key, branch, isMine);
+      const found = await findCommit(key, branch);
       if (!isStill()) return;
       outcome.value = found
         ? { is: "done", commit: found.id, text: "The server was gone before it answered, and had committed it." }
@@ -68,10 +63,10 @@ async function findOut(outcome: Signal<Outcome>, key: string, branch: string, is
   }
 }
 
-async function findCommit(key: string, branch: string, isMine?: IsMine): Promise<Commit | undefined> {
+async function findCommit(key: string, branch: string): Promise<Commit | undefined> {
   const path = { graph: graph.value };
   // An interrupted commit is recovered by the next write or by this reading of what is pending.
   await take(client.GET("/graphs/{graph}/operations", { params: { path } }));
   const page = await take(client.GET("/graphs/{graph}/commits", { params: { path, query: { branch, limit: 100 } } }));
-  return (page.commits as unknown as Commit[]).find((one) => one.idempotency_key === key || isMine?.(one));
+  return (page.commits as unknown as Commit[]).find((one) => one.idempotency_key === key);
 }
