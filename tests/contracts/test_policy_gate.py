@@ -113,6 +113,7 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "to_networkx": (lambda g: g.to_networkx(branch="review"), {(Action.EXPORT, "review")}),
     "edge_list": (lambda g: g.edge_list("Knows", branch="review"), {(Action.EXPORT, "review")}),
     "cleanup": (lambda g: g.cleanup(keep=100), {(Action.MAINTAIN, None)}),
+    "backup": (lambda g: g.backup(f"{g.uri}-backups"), {(Action.EXPORT, None)}),
     "clone": (lambda g: g.clone(f"{g.uri}-copy"), {(Action.EXPORT, None)}),
     "reconciler": (lambda g: g.reconciler(), {(Action.MAINTAIN, None)}),
     "export_stream": (lambda g: g.export_stream(branch="review"), {(Action.EXPORT, "review")}),
@@ -188,6 +189,9 @@ class Allowing:
     def decide(self, access: Access) -> Decision:
         self.asked.append(access)
         return Decision(is_allowed=(access.action, access.branch) in self.allowed)
+
+    def names_type(self, name: str) -> bool:
+        return bool(name) and False
 
     def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
         del actor, branch, query

@@ -14,6 +14,7 @@ import omnigraph as og
 from hidden_rows import EVE, VARIANTS, Normalizer, ask, build_graph, load_policies, open_as
 from omnigraph.policy import Actor
 from omnigraph.server.cedar_policies import CedarPolicies
+from raised_codes import has_code
 from worlds import runtime
 
 READS = {
@@ -368,6 +369,30 @@ def test_a_type_without_a_property_of_its_rules_is_hidden(tmp_path: Path) -> Non
     graph.apply_schema(graph.schema.replace("secret: Bool?", 'private: Bool? @rename_from("secret")'))
 
     assert acting.query(count).rows() == [{"n": 0}]
+
+
+@pytest.mark.parametrize("names, is_refused", [("City", True), ("Town", True), ("City, Town", False), ("", False)])
+def test_a_type_is_not_renamed_out_of_the_rules_or_into_them(names: str, is_refused: bool, tmp_path: Path) -> None:
+    """A `forbid` that names a type must stay in force, and a `permit` must not come into force, by a rename."""
+    listed = ", ".join(f'"{name}"' for name in names.split(", ") if name)
+    rules = f"""
+    permit(principal, action, resource);
+    forbid(principal in Group::"guests", action == Action::"see", resource)
+      when {{ [{listed}].contains(resource.type) }};
+    """
+    graph = build_graph(tmp_path / "g", VARIANTS[0])
+    policy = load_policies(tmp_path / "p", rules).of_graph("g")
+    admin = open_as(graph, policy, Actor(name="root", groups=frozenset({"admins"})))
+    renamed = graph.schema.replace("node City implements", 'node Town @rename_from("City") implements')
+    renamed = renamed.replace("-> City", "-> Town")
+
+    if is_refused:
+        with pytest.raises(og.DeniedError, check=has_code("rules_name_type")):
+            admin.apply_schema(renamed)
+        assert "node City" in graph.schema
+    else:
+        admin.apply_schema(renamed)
+        assert "Town" in graph.schema
 
 
 def test_a_branch_on_which_an_actor_would_see_more_is_not_made(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from omnigraph.ops import (
         auto_maintenance,
+        backup,
+        backup_restore,
         blob,
         branch,
         catalog_report,
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "auto_maintenance",
+    "backup",
+    "backup_restore",
     "blob",
     "branch",
     "catalog_report",

@@ -135,7 +135,7 @@ def copy_files(
         ObjectMissingError: A file was removed in the meantime.
     """
     existing = _list_table_files(target)
-    missing = {key: size for key, size in sizes.items() if existing.get(key) != size or _is_reused(key)}
+    missing = {key: size for key, size in sizes.items() if existing.get(key) != size or is_reused(key)}
     counter = _CopyProgress(len(missing), sum(missing.values()), progress)
 
     def copy(key: str) -> None:
@@ -160,7 +160,7 @@ def copy_files(
     return len(missing), counter.total_bytes
 
 
-def _is_reused(key: str) -> bool:
+def is_reused(key: str) -> bool:
     """Return whether the same name can have other content: that of an ordinary version, which every table has."""
     return _VERSIONS in key and parse_version_number(key) > 0
 

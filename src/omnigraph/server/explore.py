@@ -12,8 +12,8 @@ from omnigraph.ops.commit_signature import check_actor
 from omnigraph.policy import Actor
 from omnigraph.runtime import Runtime
 from omnigraph.server.http_errors import ServerUnavailableError
+from omnigraph.server.login_codes import Grant
 from omnigraph.server.logs import start_logging
-from omnigraph.server.one_time_codes import Grant
 from omnigraph.server.serve import DrainingServer, format_address, open_listener
 from omnigraph.server.service import Service
 

@@ -97,6 +97,11 @@ class RequestLimitError(OmnigraphError):
         )
 
     @variant
+    def graphs_full(self, limit: int) -> str:
+        """Report that the server has as many graphs of clients as it may have."""
+        return f"there are {limit} graphs that clients created, the limit of this server: delete one first"
+
+    @variant
     def row_too_large(self, row: int, limit: int) -> str:
         """Report that a single row is too large for a response to an agent."""
         return (

@@ -15,6 +15,7 @@ from omnigraph.server.http import (
     routes_changes,
     routes_explorer,
     routes_explorer_token,
+    routes_graphs,
     routes_history,
     routes_maintenance,
     routes_mcp,
@@ -34,6 +35,7 @@ from omnigraph.server.service import Service
 
 ROUTERS = (
     routes_server.router,
+    routes_graphs.router,
     routes_read.router,
     routes_browse.router,
     routes_history.router,
@@ -50,6 +52,7 @@ ROUTERS = (
 # Generators of clients and viewers of the OpenAPI document group the routes by these.
 ROUTER_TAGS: tuple[str, ...] = (
     "server",
+    "graphs",
     "read",
     "browse",
     "history",

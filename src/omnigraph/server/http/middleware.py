@@ -101,7 +101,15 @@ class RequestMiddleware:
         _check_declared_size(headers, limit)
         receiving = _LimitedReceive(receive, limit, self._service.limits.body_seconds)
         with self._service.admission.admit_request(exchange.actor.name):
-            await self._app(scope, receiving, send)
+            if self._service.traces is None:
+                await self._app(scope, receiving, send)
+                return
+            # Only from here on: a stranger can neither fill the collector nor name a trace.
+            with self._service.traces.trace_request(exchange, headers):
+                try:
+                    await self._app(scope, receiving, send)
+                finally:
+                    exchange.route = _find_route(scope)
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         allowed = self._allowed_hosts
@@ -143,7 +151,7 @@ class RequestMiddleware:
 
     def _record(self, scope: Scope, exchange: Exchange) -> None:
         # The route's pattern, not the path: metrics must not get a label per branch or commit.
-        exchange.route = getattr(scope.get("route"), "path", "-")
+        exchange.route = _find_route(scope)
         seconds = self._service.runtime.clock.monotonic() - exchange.began
         metrics = self._service.metrics
         method = exchange.method if exchange.method in _METHODS else "other"
@@ -248,6 +256,11 @@ def respond_disconnected(request: Request) -> Response:
 async def refuse(request: Request, error: Exception) -> Response:
     """Respond to an error, as an exception handler of Starlette."""
     return build_error_response(error, get_exchange(request), get_service(request))
+
+
+def _find_route(scope: Scope) -> str:
+    route: str = getattr(scope.get("route"), "path", "-")
+    return route
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:

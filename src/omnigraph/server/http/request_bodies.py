@@ -301,6 +301,28 @@ class GraphsAnswer(msgspec.Struct, kw_only=True):
     graphs: list[GraphAnswer]
 
 
+class GraphBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A graph to create."""
+
+    graph: str
+    """Its name on the server."""
+    schema: str
+
+
+class GraphCreatedAnswer(msgspec.Struct, kw_only=True):
+    """A graph that was created."""
+
+    graph: str
+    commit_id: str
+    """Its first commit, which has the schema and no rows."""
+
+
+class GraphDeletedAnswer(msgspec.Struct, kw_only=True):
+    """A graph that was deleted."""
+
+    deleted: str
+
+
 class TableAnswer(msgspec.Struct, kw_only=True):
     """A table at its pinned version, which is text because it exceeds the range of JSON numbers."""
 
