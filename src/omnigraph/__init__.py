@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from omnigraph.server.cedar_policies import CedarPolicies
     from omnigraph.server.client.async_graph import AsyncRemoteGraph, connect_async
     from omnigraph.server.client.remote_graph import RemoteGraph, connect
+    from omnigraph.server.explore import explore
     from omnigraph.server.mcp.stdio import serve_mcp
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
@@ -196,6 +197,7 @@ __all__ = [
     "connect",
     "connect_async",
     "create_graph",
+    "explore",
     "infer_schema",
     "list_backups",
     "open_graph",
@@ -282,6 +284,7 @@ _EXPORTS_BY_MODULE = {
     "server.client.remote_graph": ("RemoteGraph", "connect"),
     "server.mcp.stdio": ("serve_mcp",),
     "server.cedar_policies": ("CedarPolicies",),
+    "server.explore": ("explore",),
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.table_cache": ("PinUnreadableError",),

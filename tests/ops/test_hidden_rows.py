@@ -97,6 +97,28 @@ def diff(before: str, after: str) -> Callable[[og.Graph], object]:
     return call
 
 
+def surroundings(before: str, after: str) -> Callable[[og.Graph], object]:
+    def call(graph: og.Graph) -> object:
+        found = graph.diff(before, after, base="merge")
+        changes = [json.loads(line) for line in found.json_lines()]
+        return [changes, found.read_surroundings(changes, 3).to_json()]
+
+    return call
+
+
+def neighbours(*ids: str, **options: Any) -> Callable[[og.Graph], object]:
+    def call(graph: og.Graph) -> object:
+        page = graph.neighbours([("Person", id_) for id_ in ids], **options).to_json()
+        # A cursor has ids of its own graph; what counts is whether there is more.
+        return page | {"next_cursor": page["next_cursor"] is not None}
+
+    return call
+
+
+def window(text: str, **options: Any) -> Callable[[og.Graph], object]:
+    return lambda graph: graph.query_window(text, **options).to_json()
+
+
 def history(type_name: str, row_id: str) -> Callable[[og.Graph], object]:
     return lambda graph: [version.to_json() for version in graph.history(type_name, row_id).versions]
 
@@ -106,6 +128,22 @@ DOORS: dict[str, Callable[[og.Graph], object]] = {
     **{f"local {name}": query(text, engine="local") for name, text in READS.items()},
     **{f"past {name}": query(text, snapshot="first") for name, text in list(READS.items())[:8]},
     **{f"branch {name}": query(text, branch="review") for name, text in list(READS.items())[:4]},
+    **{f"window {name}": window(READS[name], limit=2, offset=1) for name in ("all", "filter", "hop", "degree", "bm25")},
+    "window sorted": window(READS["all"], limit=3, sort=[("p.level", True), "p.name"]),
+    "window past": window(READS["hop"], limit=3, snapshot="first"),
+    "catalog": lambda g: g.catalog().to_json(),
+    "catalog of a branch": lambda g: g.catalog(branch="review").to_json(),
+    "neighbours": neighbours("p0", "p1", "h1", "nobody"),
+    "neighbours of a hidden node": neighbours("h1"),
+    "neighbours, one page": neighbours("p0", "p2", limit=1),
+    "neighbours, counted": neighbours("p0", "p1", "p2", "p3", limit=0),
+    "neighbours on a branch": neighbours("p0", branch="review", direction="in"),
+    "search a hidden id": lambda g: g.search("h1").to_json(),
+    "search a prefix": lambda g: g.search("p").to_json(),
+    "search words": lambda g: g.search("common text").to_json(),
+    "search hidden words": lambda g: g.search("hidden").to_json(),
+    "around": surroundings("main", "review"),
+    "permissions": lambda g: g.permissions().to_json(),
     "sql rows": lambda g: g.sql("select * exclude (vec) from Person order by id").rows(),
     "sql counts": lambda g: g.sql("select (select count(*) from Knows) k, (select count(*) from Person) p").rows(),
     "sql join": lambda g: g.sql("select p.name, k.dst from Person p join Knows k on k.src = p.id order by 1, 2").rows(),

@@ -15,8 +15,9 @@ import pytest
 from omnigraph.config.server import ServerConfig
 from omnigraph.policy import Access, Action, Actor
 from omnigraph.server.cedar_policies import CedarPolicies
+from omnigraph.server.draining_server import raise_connection_limit
 from omnigraph.server.http.request_bodies import decode_body
-from omnigraph.server.serve import _open_listener, raise_connection_limit
+from omnigraph.server.listener import open_listener
 from serving import ALL, POLICIES, Served, serving
 
 
@@ -32,7 +33,7 @@ def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
 
     async def accept() -> int:
         options: list[int] = []
-        listener = _open_listener(ServerConfig(graphs=(), host="127.0.0.1", port=0))
+        listener = open_listener(ServerConfig(graphs=(), host="127.0.0.1", port=0))
 
         def note(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connection = writer.get_extra_info("socket")

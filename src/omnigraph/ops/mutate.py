@@ -195,7 +195,7 @@ class _Mutation:
         name, branch = self.chosen.name.text, head.snapshot.branch
         earlier = self.find_earlier_commit(head)
         if earlier is not None:
-            return _build_result(name, branch, earlier)
+            return build_result(name, branch, earlier)
         staged = self._stage(head)
         if staged is None:
             return _build_empty_result(name, branch, self.latest)
@@ -204,7 +204,7 @@ class _Mutation:
             return _build_empty_result(name, branch, self.latest)
         keep_tails_short(session, staged[0], done)
         answer = done.answer if isinstance(done.answer, _Answer) else _Answer()
-        return _build_result(name, branch, done.commit, answer)
+        return build_result(name, branch, done.commit, answer)
 
     def preview(self, head: Head) -> MutationResult:
         """Run the mutation on a state, and return what it would change."""
@@ -257,6 +257,7 @@ class _Mutation:
             base=head,
             operation=OPERATION,
             actor=call.actor,
+            commit_id=session.next_commit,
             message=call.message,
             idempotency_key=call.idempotency_key,
             request=_digest_request(call, self.chosen),
@@ -303,6 +304,7 @@ class _Mutation:
             base=head,
             operation=OPERATION,
             actor=call.actor,
+            commit_id=session.next_commit,
             requirements=requirements,
             message=call.message,
             idempotency_key=call.idempotency_key,
@@ -426,7 +428,8 @@ def _digest_request(call: MutationCall, chosen: Query) -> str | None:
     return blake2b(text.encode() + b"\0" + params, digest_size=16).hexdigest()
 
 
-def _build_result(query_name: str, branch: str, commit: Commit, answer: _Answer | None = None) -> MutationResult:
+def build_result(query_name: str, branch: str, commit: Commit, answer: _Answer | None = None) -> MutationResult:
+    """Return the result of a mutation that made a commit; without its answer, as for a repeated request."""
     affected = commit.affected_nodes or 0, commit.affected_edges or 0
     return _build_any_result(query_name, branch, commit.id, affected, answer or _Answer())
 

@@ -4,6 +4,7 @@ from typing import Self
 
 from omnigraph.errors import BadArgumentError
 from omnigraph.server.client.algorithms import RemoteAlgorithms
+from omnigraph.server.client.browse import RemoteBrowse
 from omnigraph.server.client.history import RemoteHistory
 from omnigraph.server.client.http_transport import MAX_IDLE_CONNECTIONS, Transport
 from omnigraph.server.client.maintenance import RemoteMaintenance
@@ -82,7 +83,7 @@ def _read_names(transport: Transport) -> list[str]:
     return [entry["id"] for entry in transport.request_json("GET", "/graphs")["graphs"]]
 
 
-class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
+class RemoteGraph(RemoteReads, RemoteBrowse, RemoteHistory, RemoteWrites, RemoteMaintenance):
     """A graph on a server: the methods of `Graph`, with the same results and errors. Thread-safe.
 
     Commits are signed by the owner of the token. Create it with `omnigraph.connect`; `close` it, or use it in `with`.
