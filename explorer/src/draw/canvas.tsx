@@ -58,8 +58,7 @@ export function Canvas(props: Props) {
 
   useEffect(() => {
     if (!drawing.current || isTooLarge) return;
-    const { graph, sigma, layout } = drawing.current;
-    layout.stop();
+    const { graph, sigma } = drawing.current;
     const isNew = apply(graph, picture);
     dress(graph, picture, look);
     sigma.setSetting("renderEdgeLabels", picture.edges.size <= LABELLED_EDGES);

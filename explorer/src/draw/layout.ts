@@ -8,7 +8,6 @@ const PER_EDGE = 3;
 export interface Layout {
   /** Lay out; `stretch` is how much wider than high the picture is. */
   start(graph: MultiDirectedGraph, pinned: ReadonlySet<string>, stretch: number, onStep: (isLast: boolean) => void): void;
-  stop(): void;
   end(): void;
 }
 
@@ -57,10 +56,6 @@ export function startLayout(): Layout {
       };
       const rounds = keys.length < 300 ? 600 : keys.length < 2000 ? 250 : 100;
       worker.postMessage({ run, nodes, edges, rounds }, [nodes.buffer, edges.buffer]);
-    },
-    stop() {
-      run += 1;
-      worker.postMessage({ stop: true });
     },
     end: () => worker.terminate(),
   };

@@ -2,7 +2,6 @@
 import iterate from "graphology-layout-forceatlas2/iterate.js";
 
 const PER_NODE = 10;
-const IS_FIXED = 9;
 
 export interface LayoutJob {
   run: number;
@@ -18,9 +17,9 @@ export interface LayoutStep {
 
 let current = 0;
 
-self.onmessage = ({ data }: MessageEvent<LayoutJob | { stop: true }>) => {
+self.onmessage = ({ data }: MessageEvent<LayoutJob>) => {
   current += 1;
-  if (!("stop" in data)) step(data, current, 0);
+  step(data, current, 0);
 };
 
 function step(job: LayoutJob, mine: number, done: number): void {
@@ -50,8 +49,6 @@ function step(job: LayoutJob, mine: number, done: number): void {
   }
   const isLast = done >= job.rounds;
   self.postMessage({ run: job.run, positions, isLast } satisfies LayoutStep, { transfer: [positions.buffer] });
-  // A pause, so that a message to stop is read.
+  // A pause, so that the message of another picture is read.
   if (!isLast) setTimeout(() => step(job, mine, done), 0);
 }
-
-export { PER_NODE, IS_FIXED };

@@ -11,6 +11,7 @@ import omnigraph
 from omnigraph.cli.confirm import can_ask, confirm, find_location_kind
 from omnigraph.cli.file_options import build_file_options, file_options, parse_typed_paths, print_findings
 from omnigraph.cli.input_files import STDIN, read_source
+from omnigraph.cli.lazy_groups import load_member
 from omnigraph.cli.options import (
     at_option,
     branch_option,
@@ -25,13 +26,14 @@ from omnigraph.cli.options import (
 from omnigraph.cli.output_files import write_source
 from omnigraph.cli.render import print_error, print_json, print_text
 from omnigraph.cli.schema_warnings import warn_misspelt_annotations
+from omnigraph.lang.source import Source
 from omnigraph.schema.bind import load_schema
+from omnigraph.schema.mermaid import print_mermaid
 from omnigraph.schema.migration_planner import plan_migration
 from omnigraph.schema.migration_steps import MigrationPlan, mark_drops_hard
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
-    from omnigraph.lang.source import Source
 
 _DROP_WARNING = "warning: this drops types or properties with data; `omnigraph schema apply` needs --yes for that\n"
 
@@ -201,19 +203,40 @@ def _plan_from_files(uri: str | None, old: str, new: str) -> MigrationPlan:
 @branch_option
 @snapshot_option
 @at_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "mermaid", "svg"]),
+    default="text",
+    help="As text, as an entity-relationship diagram of Mermaid, or as a picture.",
+)
 @json_option
 def show(
-    *, uri: str | None, store: str | None, branch: str, commit_id: str | None, at: datetime | None, as_json: bool
+    *,
+    uri: str | None,
+    store: str | None,
+    branch: str,
+    commit_id: str | None,
+    at: datetime | None,
+    format_: str,
+    as_json: bool,
 ) -> int:
-    """Print the schema of a graph as it was written.
+    """Print the schema of a graph as it was written, or a picture of it.
 
     Prints the schema of the newest state, unless a commit or a time is given: each snapshot keeps its schema.
     """
     refuse_two_states(commit_id, at)
+    if as_json and format_ != "text":
+        refuse(f"--json is for the text, and --format {format_} is another form: leave one of them out")
     graph = open_selected_graph(uri, store, read_only=True)
     schema = graph.accepted_schema(branch=branch, snapshot=commit_id, at=at)
     if as_json:
         print_json(schema.to_json())
+    elif format_ == "mermaid":
+        print_text(print_mermaid(load_schema(Source(schema.source, "schema.pg"))))
+    elif format_ == "svg":
+        draw_schema = load_member("omnigraph.engine.schema_picture:draw_schema")
+        print_text(f"{draw_schema(load_schema(Source(schema.source, 'schema.pg'))).svg}\n")
     else:
         print_text(schema.source if schema.source.endswith("\n") else schema.source + "\n")
     return 0

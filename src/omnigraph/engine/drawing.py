@@ -73,8 +73,10 @@ class Drawing:
 def _render(nodes: Sequence[DrawnNode], edges: Sequence[DrawnEdge], caption: str) -> str:
     has_boxes = any(node.lines for node in nodes)
     places = _place(len(nodes), edges, 190.0 if has_boxes else 90.0)
-    size = places.max(axis=0) + _MARGIN + (90 if has_boxes else 0) if len(nodes) else np.array([120.0, 40.0])
-    width, height = (int(side) for side in size)
+    width, height = 120, 40
+    if len(nodes):
+        room = _MARGIN + (90 if has_boxes else 0)
+        width, height = (int(side) + room for side in places.max(axis=0))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + 24}" width="{width}"'
         f' height="{height + 24}" font-family="sans-serif" font-size="12" fill="currentColor" role="img">'

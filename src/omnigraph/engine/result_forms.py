@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from omnigraph.engine.column_types import ColumnType, describe_columns
+from omnigraph.engine.drawing import Drawing
 from omnigraph.engine.result_files import ResultFormat, build_json_objects, open_output, resolve_format, write_batches
+from omnigraph.engine.result_picture import draw_rows
 from omnigraph.errors import LibraryMissingError
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 # Limits of the HTML form: the rows of the table, and the characters of a cell.
 MAX_ROWS = 20
 MAX_CHARACTERS = 200
+# The rows that are looked at for a picture.
+MAX_DRAWN_ROWS = 1_000
 # The default number of rows per batch.
 BATCH_ROWS = 8_192
 
@@ -160,6 +164,14 @@ class ResultForms(ABC):
         resolved = resolve_format(format)
         with open_output(out) as file:
             write_batches(self.schema, self.batches(), resolved, file)
+
+    def draw(self) -> Drawing:
+        """Draw the whole nodes and edges of the first rows as a static SVG, which a notebook shows.
+
+        Those in lists and paths too, up to 200 nodes. Only so many rows are fetched. An edge whose ends are no nodes of
+        the result is drawn between small nodes with their ids.
+        """
+        return draw_rows(islice(self.json_rows(MAX_DRAWN_ROWS), MAX_DRAWN_ROWS))
 
     def _repr_html_(self) -> str:
         """Return the first rows as an HTML table."""

@@ -194,7 +194,7 @@ class MergeAttempt:
 
     def run(self) -> MergeResult:
         """Merge and publish; with conflicts, return them."""
-        repeated = self.find_repeated()
+        repeated = find_repeated(self)
         if repeated is not None:
             return repeated
         base_id = self.base_id
@@ -204,27 +204,6 @@ class MergeAttempt:
         if base_id == self.head.snapshot.commit.id:
             return self._fast_forward()
         return self.merge_states()
-
-    def find_repeated(self) -> MergeResult | None:
-        """Return the result of this very request, if it made its commit before; None if it did not."""
-        key = None if self.call.is_dry_run else self.call.idempotency_key
-        actor, request = self.call.actor, self.request
-        log, head = self.session.log, self.head
-        earlier = find_earlier_commit(log, head, operation=self.operation, actor=actor, key=key, request=request)
-        if earlier is None:
-            return None
-        # The target contains what was asked for. The state before that commit is the one that was merged into.
-        result = self.build_result(MergeOutcome.ALREADY_UP_TO_DATE, commit_id=earlier.id)
-        return structs.replace(result, into_commit=earlier.parent or earlier.id)
-
-    @property
-    def request(self) -> str | None:
-        """The digest of what was asked for, which a key is for; None without a key."""
-        if self.call.idempotency_key is None:
-            return None
-        strategy = None if self.call.strategy is None else self.call.strategy.value
-        asked = (self.call.source, strategy, self.call.resolutions)
-        return blake2b(msgspec_json.encode(asked, enc_hook=repr, order="deterministic"), digest_size=16).hexdigest()
 
     def merge_states(self) -> MergeResult:
         """Merge the three states table by table and publish the result; with conflicts, return them."""
@@ -418,7 +397,7 @@ class MergeAttempt:
             plan,
             message=self.call.message,
             idempotency_key=self.call.idempotency_key,
-            request=self.request,
+            request=build_request_digest(self.call),
             moves=moves,
             adopted=change.adopted,
             adopted_files=new_files,
@@ -501,6 +480,33 @@ class MergeAttempt:
             conflict_counts={kind.value: count for kind, count in reported.counts.items()},
             restored_edges={key: count for key, (_, count) in (restored or {}).items() if key.startswith("edge:")},
         )
+
+
+def find_repeated(attempt: MergeAttempt) -> MergeResult | None:
+    """Return the result of this very request, if it made its commit before; None if it did not."""
+    call, head = attempt.call, attempt.head
+    earlier = find_earlier_commit(
+        attempt.session.log,
+        head,
+        operation=attempt.operation,
+        actor=call.actor,
+        key=None if call.is_dry_run else call.idempotency_key,
+        request=build_request_digest(call),
+    )
+    if earlier is None:
+        return None
+    # The target contains what was asked for. The state before that commit is the one that was merged into.
+    result = attempt.build_result(MergeOutcome.ALREADY_UP_TO_DATE, commit_id=earlier.id)
+    return structs.replace(result, into_commit=earlier.parent or earlier.id)
+
+
+def build_request_digest(call: MergeCall) -> str | None:
+    """Return the digest of what was asked for, which an idempotency key is for; None without a key."""
+    if call.idempotency_key is None:
+        return None
+    strategy = None if call.strategy is None else call.strategy.value
+    asked = (call.source, strategy, call.resolutions)
+    return blake2b(msgspec_json.encode(asked, enc_hook=repr, order="deterministic"), digest_size=16).hexdigest()
 
 
 def check_states(attempt: MergeAttempt) -> None:

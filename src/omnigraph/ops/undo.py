@@ -18,6 +18,7 @@ from omnigraph.ops.merge import (
     MergeAttempt,
     MergeCall,
     check_states,
+    find_repeated,
     find_written_paths,
     run_until_published,
 )
@@ -135,7 +136,7 @@ class _UndoAttempt(MergeAttempt):
 
     def run(self) -> MergeResult:
         """Merge and publish; with conflicts, return them."""
-        repeated = self.find_repeated()
+        repeated = find_repeated(self)
         if repeated is not None:
             return repeated
         check_states(self)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from omnigraph.schema.catalog import AnyType, Cardinality, Catalog, Property
-from omnigraph.schema.types import EnumOf
+from omnigraph.schema.types import EnumOf, ListOf
 
 # What an attribute's type may consist of there.
 _FOREIGN = re.compile(r"[^A-Za-z0-9_()\[\]-]")
@@ -25,13 +25,20 @@ def print_mermaid(catalog: Catalog) -> str:
 
 def _iter_attributes(type_: AnyType) -> Iterator[str]:
     for p in type_.properties:
-        mark = " PK" if p.name in type_.key else " UK" if (p.name,) in type_.unique else ""
+        mark = " UK" if (p.name,) in type_.unique else ""
+        if p.name in type_.key:
+            mark = " PK"
         comment = ' "may be null"' if p.nullable else ""
         yield f"{_print_type(p)} {p.name}{mark}{comment}"
 
 
 def _print_type(p: Property) -> str:
-    return "enum" if isinstance(p.type, EnumOf) else _FOREIGN.sub("_", str(p.type))
+    if isinstance(p.type, EnumOf):
+        return "enum"
+    if isinstance(p.type, ListOf):
+        # A type begins with a letter there.
+        return f"{p.type.element.value}[]"
+    return _FOREIGN.sub("_", str(p.type))
 
 
 def _print_cardinality(cardinality: Cardinality) -> str:

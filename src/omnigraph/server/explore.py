@@ -14,8 +14,8 @@ from omnigraph.runtime import Runtime
 from omnigraph.server.draining_server import DrainingServer
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.listener import format_address, open_listener
+from omnigraph.server.login_codes import Grant
 from omnigraph.server.logs import start_logging
-from omnigraph.server.one_time_codes import Grant
 from omnigraph.server.service import Service
 
 EXPLORER_FILES = Path(__file__).parent / "explorer"

@@ -33,8 +33,8 @@ from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.graph_root import GraphRoot
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
+from omnigraph.server.login_codes import LoginCodes
 from omnigraph.server.metrics import GRAPH_LABEL, Metrics, Samples
-from omnigraph.server.one_time_codes import OneTimeCodes
 from omnigraph.server.running_queries import RunningQueries
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.server.traces import Traces, load_traces
@@ -136,7 +136,7 @@ class Service:
     """The graphs that clients create and delete."""
     running: RunningQueries = field(init=False)
     """The requests that can be cancelled by their names."""
-    codes: OneTimeCodes = field(init=False)
+    codes: LoginCodes = field(init=False)
     """The codes by which pages get their tokens."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
@@ -150,7 +150,7 @@ class Service:
     def __post_init__(self) -> None:
         self.graph_root = GraphRoot(self.config, self.runtime, self.registry)
         self.running = RunningQueries(self.runtime.clock)
-        self.codes = OneTimeCodes(self.runtime.clock)
+        self.codes = LoginCodes(self.runtime.clock)
 
     @classmethod
     def start(

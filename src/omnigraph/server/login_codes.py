@@ -27,7 +27,7 @@ class _Issued:
     expires: float
 
 
-class OneTimeCodes:
+class LoginCodes:
     """The codes that were issued and not used yet. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
