@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-bench
 
-.PHONY: demo test check lint coverage pythons bench snapshots soak fmt docs dist lock clean setup setup-bench
+.PHONY: demo test check lint coverage pythons bench snapshots soak fmt docs explorer dist lock clean setup setup-bench
 
 demo: setup ## a guided tour on 200,000 nodes and a million edges, each step with the command to do it yourself
 	@LANCE_LOG=error $(BIN)/omnigraph demo
@@ -59,22 +59,27 @@ fmt: setup ## rewrite the code in the house style
 
 docs: setup ## write the generated pages and pasted sessions anew, and build the site
 	@$(BIN)/python tools/cli_reference.py
+	@$(BIN)/python tools/cypher_reference.py
 	@$(BIN)/python tools/errors_reference.py
 	@$(BIN)/python tools/http_reference.py
 	@$(BIN)/python tools/python_reference.py
 	@$(BIN)/python tools/sessions.py
 	@$(BIN)/python tools/answers.py
 	@$(BIN)/python tools/picture.py
+	@$(BIN)/python tools/explorer_pictures.py
 	@$(BIN)/python tools/site_pages.py
 
-dist: setup ## a wheel and an sdist in dist/, from locked tools
+explorer: setup ## build the page of `omnigraph serve` into the package
+	@$(BIN)/python tools/build_explorer.py
+
+dist: setup explorer ## a wheel and an sdist in dist/, from locked tools, with the explorer built
 	@$(BIN)/hatchling build
 
 lock: setup ## write requirements.lock anew from the ranges in pyproject.toml
 	@bash tools/lock.sh "$(VENV)"
 
 clean:
-	rm -rf $(VENV) $(PEERS) .venv.lock $(PEERS).lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site omnigraph-demo
+	rm -rf $(VENV) $(PEERS) .venv.lock $(PEERS).lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site omnigraph-demo src/omnigraph/server/explorer explorer/node_modules
 
 # Always asked, and quick when there is nothing to do: the script knows what the environment was made from.
 setup:

@@ -60,6 +60,7 @@ BY_FILE = (
     "tests/corpus/test_same_plan.py",
     "tests/demo/",
     "tests/engine/test_search_ranking.py",
+    "tests/explorer/",
     "tests/engine/test_table_reader.py",
     "tests/engine/test_three_way.py",
     "tests/ops/test_merge.py",

@@ -362,6 +362,7 @@ class _Reader:
             case Entity():
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
+                shown["@type"] = record.get("@type", expr.type.name)
                 return shown | {prop.name: _as_type(record.get(prop.name), prop) for prop in expr.fields}
             case FieldRef() | United() | Missing() | Computed() | Case() if reads_chosen(expr):
                 return evaluate_chosen(self, expr, match)

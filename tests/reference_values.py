@@ -105,7 +105,7 @@ def _find_record(reader: Reader, type_: Any, shown: Mapping[str, Any]) -> Any:
     return next(
         record
         for record in reader.graph.records(type_)
-        if record["@id"] == shown["id"] and (name is None or record["@type"] == name)
+        if record["@id"] == shown["id"] and (name is None or record.get("@type", name) == name)
     )
 
 

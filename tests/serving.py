@@ -73,7 +73,7 @@ class Served:
         return self.service.metrics.render()
 
 
-def write_settings(home: Path, *, has_policies: bool = True) -> None:
+def write_settings(home: Path, *, has_policies: bool = True, policies: str = POLICIES) -> None:
     """Tokens, policies and stored queries, as an operator lays them out."""
     write_tokens(home, ("reader", "writer", "admin", "nobody"))
     (home / "queries").mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def write_settings(home: Path, *, has_policies: bool = True) -> None:
         (home / "queries" / name).write_text(text, encoding="utf-8")
     if has_policies:
         (home / "policies").mkdir(exist_ok=True)
-        (home / "policies" / "all.cedar").write_text(POLICIES, encoding="utf-8")
+        (home / "policies" / "all.cedar").write_text(policies, encoding="utf-8")
 
 
 def write_tokens(home: Path, roles: tuple[str, ...]) -> None:
@@ -100,6 +100,7 @@ def serving(
     limits: ServerLimits | None = None,
     options: Options = FAST,
     config: Mapping[str, object] | None = None,
+    policies: str = POLICIES,
 ) -> Served:
     """A server over a new graph of two people."""
     home.mkdir(parents=True, exist_ok=True)
@@ -107,7 +108,7 @@ def serving(
     graph = og.create_graph(str(home / "people.omni"), SCHEMA, runtime=runtime)
     (home / "people.jsonl").write_bytes(PEOPLE)
     graph.load(home / "people.jsonl", mode="append")
-    write_settings(home, has_policies=has_policies)
+    write_settings(home, has_policies=has_policies, policies=policies)
     settings = ServerConfig(
         graphs=(HostedGraph(id="people", uri=graph.uri, queries=home / "queries"),),
         tokens_file=None if is_open_to_all else home / "tokens.toml",

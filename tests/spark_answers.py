@@ -12,7 +12,8 @@ from corpus_reading import graph_of_case
 from corpus_runner import schema_of_case
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.query import QueryCall, begin

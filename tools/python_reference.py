@@ -40,8 +40,18 @@ On this page: [creating and opening graphs](#creating-and-opening-graphs) ·
 """
 
 # Listed by hand in an order that reads well; a test compares the names with `omnigraph.__all__`.
-FUNCTIONS = ("create_graph", "open_graph", "clone_graph", "check_graph", "verify_graph", "repair_graph")
-SERVING = ("connect", "serve", "check_server", "RemoteGraph", "CedarPolicies")
+FUNCTIONS = (
+    "create_graph",
+    "open_graph",
+    "clone_graph",
+    "back_up_graph",
+    "list_backups",
+    "restore_graph",
+    "check_graph",
+    "verify_graph",
+    "repair_graph",
+)
+SERVING = ("connect", "connect_async", "serve", "check_server", "RemoteGraph", "AsyncRemoteGraph", "CedarPolicies")
 SETTINGS = ("Runtime", "Options", "Durability", "Actor", "Action", "LoadMode", "ExportFormat", "MergeOutcome", "Kind")
 ATTRIBUTES = (GraphBranches, GraphTags, Algorithms, AlgorithmResult, SparkGraph)
 
@@ -207,7 +217,7 @@ def _format_fields(thing: type) -> Iterator[str]:
 def _format_signature(function: Callable[..., object]) -> str:
     """Return the signature of a function without `self`; one argument per line if it is longer than `WIDTH`."""
     (definition,) = ast.parse(dedent(inspect.getsource(function))).body
-    assert isinstance(definition, ast.FunctionDef)  # noqa: S101 - the source of a function is one
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)  # noqa: S101 - the source of a function is one
     for node in ast.walk(definition.args):
         if isinstance(node, ast.arg) and node.annotation:
             node.annotation = ast.parse(_format_annotation(node.annotation), mode="eval").body
@@ -215,10 +225,11 @@ def _format_signature(function: Callable[..., object]) -> str:
         del definition.args.args[0]
     returns = f" -> {_format_annotation(definition.returns)}" if definition.returns else ""
     arguments = list(_format_arguments(definition.args))
-    flat = f"{definition.name}({', '.join(arguments)}){returns}"
+    name = f"async {definition.name}" if isinstance(definition, ast.AsyncFunctionDef) else definition.name
+    flat = f"{name}({', '.join(arguments)}){returns}"
     if len(flat) <= WIDTH:
         return flat
-    return "\n".join([f"{definition.name}(", *(f"    {argument}," for argument in arguments), f"){returns}"])
+    return "\n".join([f"{name}(", *(f"    {argument}," for argument in arguments), f"){returns}"])
 
 
 def _format_arguments(arguments: ast.arguments) -> Iterator[str]:

@@ -20,7 +20,17 @@ from omnigraph.errors import (
 from omnigraph.extensions import Extension, register_extension
 
 if TYPE_CHECKING:
-    from omnigraph.api import check_graph, clone_graph, create_graph, open_graph, repair_graph, verify_graph
+    from omnigraph.api import (
+        back_up_graph,
+        check_graph,
+        clone_graph,
+        create_graph,
+        list_backups,
+        open_graph,
+        repair_graph,
+        restore_graph,
+        verify_graph,
+    )
     from omnigraph.commit.branch_errors import (
         BranchExistsError,
         BranchGoneError,
@@ -48,6 +58,9 @@ if TYPE_CHECKING:
     from omnigraph.engine.result import Result
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
+    from omnigraph.ops.backup import BackupResult
+    from omnigraph.ops.backup_repository import Backup
+    from omnigraph.ops.backup_restore import RestoreResult
     from omnigraph.ops.branch import Branch
     from omnigraph.ops.change_feed import ChangeFeed
     from omnigraph.ops.check import CheckResult
@@ -75,7 +88,9 @@ if TYPE_CHECKING:
     from omnigraph.query.params import ParameterError
     from omnigraph.runtime import Runtime
     from omnigraph.server.cedar_policies import CedarPolicies
+    from omnigraph.server.client.async_graph import AsyncRemoteGraph, connect_async
     from omnigraph.server.client.remote_graph import RemoteGraph, connect
+    from omnigraph.server.explore import explore
     from omnigraph.server.mcp.stdio import serve_mcp
     from omnigraph.server.serve import check_server, serve
     from omnigraph.storage.blob_sources import BlobSourceError
@@ -85,6 +100,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Action",
     "Actor",
+    "AsyncRemoteGraph",
+    "Backup",
+    "BackupResult",
     "BadArgumentError",
     "BlobSourceError",
     "Branch",
@@ -150,6 +168,7 @@ __all__ = [
     "Recovery",
     "RemoteGraph",
     "RepairResult",
+    "RestoreResult",
     "Result",
     "Runtime",
     "SchemaDropsDataError",
@@ -171,15 +190,20 @@ __all__ = [
     "VerificationError",
     "VerifyResult",
     "__version__",
+    "back_up_graph",
     "check_graph",
     "check_server",
     "clone_graph",
     "connect",
+    "connect_async",
     "create_graph",
+    "explore",
     "infer_schema",
+    "list_backups",
     "open_graph",
     "read_files",
     "repair_graph",
+    "restore_graph",
     "serve",
     "serve_mcp",
     "verify_graph",
@@ -210,7 +234,17 @@ _EXPORTS_BY_MODULE = {
     "commit.time_travel": ("CommitMissingError",),
     "commit.idempotency": ("KeyReusedError",),
     "commit.sidecar": ("FencedError",),
-    "api": ("check_graph", "clone_graph", "create_graph", "open_graph", "repair_graph", "verify_graph"),
+    "api": (
+        "back_up_graph",
+        "check_graph",
+        "clone_graph",
+        "create_graph",
+        "list_backups",
+        "open_graph",
+        "repair_graph",
+        "restore_graph",
+        "verify_graph",
+    ),
     "engine.constraints.violations": ("ConstraintError",),
     "engine.bulk.load_batch": ("LoadMode", "OnDuplicate"),
     "engine.bulk.load_errors": ("LoadError",),
@@ -219,6 +253,9 @@ _EXPORTS_BY_MODULE = {
     "engine.decoding.record_error": ("RecordError",),
     "graph.graph": ("Graph",),
     "lang.diagnostics": ("SourceError",),
+    "ops.backup": ("BackupResult",),
+    "ops.backup_repository": ("Backup",),
+    "ops.backup_restore": ("RestoreResult",),
     "ops.branch": ("Branch",),
     "ops.clone": ("CloneResult",),
     "ops.diff": ("Diff",),
@@ -243,9 +280,11 @@ _EXPORTS_BY_MODULE = {
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
     "policy": ("Action", "Actor", "DeniedError"),
+    "server.client.async_graph": ("AsyncRemoteGraph", "connect_async"),
     "server.client.remote_graph": ("RemoteGraph", "connect"),
     "server.mcp.stdio": ("serve_mcp",),
     "server.cedar_policies": ("CedarPolicies",),
+    "server.explore": ("explore",),
     "server.serve": ("check_server", "serve"),
     "storage.blob_sources": ("BlobSourceError",),
     "storage.table_cache": ("PinUnreadableError",),

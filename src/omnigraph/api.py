@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.config.environment import build_runtime
-from omnigraph.graph import Graph
+from omnigraph.graph import Graph, lazy_ops
 from omnigraph.graph.arguments import build_schema_source, check_uri
 from omnigraph.lang.source import Source
 from omnigraph.ops.argument_checks import parse_choice
@@ -20,6 +20,9 @@ from omnigraph.options import Maintenance
 from omnigraph.runtime import Runtime
 
 if TYPE_CHECKING:
+    from omnigraph.ops.backup import BackupResult
+    from omnigraph.ops.backup_repository import Backup
+    from omnigraph.ops.backup_restore import RestoreResult
     from omnigraph.ops.check import CheckProgress, CheckResult
     from omnigraph.ops.clone import CloneResult
     from omnigraph.ops.clone_tables import CloneProgress
@@ -113,6 +116,76 @@ def clone_graph(
     """
     graph = Graph.open(check_uri(source, "source"), is_read_only=True, runtime=runtime or build_runtime(os.environ))
     return graph.clone(target, branches=branches, progress=progress)
+
+
+def back_up_graph(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    keep: int | None = None,
+    progress: "Callable[[CloneProgress], None] | None" = None,
+    runtime: Runtime | None = None,
+) -> "BackupResult":
+    """Add a backup of a graph to a repository of backups elsewhere, with what is new since the one before it.
+
+    A backup has all branches and their history, and exists completely or not at all; others may write meanwhile. If
+    nothing has changed since the newest backup, none is added. The graph is not written to.
+
+    Args:
+        source: The graph: a path, `file://…` or `s3://bucket/prefix`.
+        target: The location of the repository, which is created if it is empty.
+        keep: Afterwards, remove all but this number of the newest backups.
+        progress: Called now and then with the progress, from several threads, one at a time.
+        runtime: The runtime for both places; by default that of this process's environment.
+
+    Raises:
+        NotAGraphError: There is no graph at the source.
+        BadArgumentError: One location is inside the other, or `keep` is less than 1.
+        PlaceTakenError: The target holds anything else, or another backup is being written there.
+        CorruptError: The record of another backup there is damaged.
+    """
+    graph = Graph.open(check_uri(source, "source"), is_read_only=True, runtime=runtime or build_runtime(os.environ))
+    return graph.backup(target, keep=keep, progress=progress)
+
+
+def list_backups(source: str | os.PathLike[str], *, runtime: Runtime | None = None) -> "list[Backup]":
+    """Return the backups of a repository, newest first.
+
+    Raises:
+        CorruptError: The record of one is damaged.
+    """
+    return lazy_ops.backup_restore.list_backups(check_uri(source, "source"), runtime or build_runtime(os.environ))
+
+
+def restore_graph(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    backup: str | None = None,
+    progress: "Callable[[CloneProgress], None] | None" = None,
+    runtime: Runtime | None = None,
+) -> "RestoreResult":
+    """Restore a backup to an empty location, which becomes a graph at the very end.
+
+    Commits keep their ids. Repeat the call to resume a restore that was interrupted.
+
+    Args:
+        source: The repository of backups.
+        target: The location of the graph; it must be empty.
+        backup: The id of a backup; None: the newest.
+        progress: Called now and then with the progress, from several threads, one at a time.
+        runtime: The runtime for both places; by default that of this process's environment.
+
+    Raises:
+        NotAGraphError: There is no such backup, or none at all.
+        CorruptError: A file of it is missing or does not match its checksum.
+        PlaceTakenError: The target is not empty, or another process is writing there.
+        BadArgumentError: One location is inside the other.
+    """
+    call = lazy_ops.backup_restore.RestoreCall(
+        source=check_uri(source, "source"), target=check_uri(target, "target"), backup=backup, progress=progress
+    )
+    return lazy_ops.backup_restore.restore(call, runtime or build_runtime(os.environ))
 
 
 def check_graph(  # noqa: PLR0913 - as the method

@@ -30,6 +30,16 @@ class Action(Enum):
     """Optimise, repair, clean up."""
     GRAPH_LIST = "graph_list"
     """See that the graph exists."""
+    GRAPH_CREATE = "graph_create"
+    """Create a graph of this name on a server that has a place for such graphs."""
+    GRAPH_DELETE = "graph_delete"
+    """Delete a graph that was created so, with all its data."""
+
+
+# A policy allows these only if it names them: one about every action is older than they are.
+NAMED_ACTIONS = frozenset({Action.GRAPH_CREATE, Action.GRAPH_DELETE})
+# The actions that concern a graph, never a branch: a policy whose resource is a `Branch` does not allow them.
+GRAPH_ACTIONS = frozenset({Action.GRAPH_LIST, *NAMED_ACTIONS})
 
 
 # A value that rules about rows compare with properties.
@@ -99,6 +109,11 @@ class Policy(Protocol):
         """
         ...
 
+    # A rename asks, because rules go by the names of the state that is read.
+    def names_type(self, name: str) -> bool:
+        """Return whether a rule about rows may name a type."""
+        ...
+
 
 class DeniedError(OmnigraphError):
     """The policy does not let the actor do this."""
@@ -135,6 +150,24 @@ class DeniedError(OmnigraphError):
     def row_out_of_sight(self, type: str, id: str) -> str:
         """Report that the author would not see a row after writing it."""
         return f"{type} `{id}`: you could not see the row after this, so it can't be written; see the policy about rows"
+
+    @variant
+    def graphs_fixed(self) -> str:
+        """Report that a server has no place for graphs of clients."""
+        return "this server does not let clients create or delete graphs: `graph_root` in its settings does"
+
+    @variant
+    def graph_configured(self, graph: str) -> str:
+        """Report that a graph is part of a server's settings, so that no client can delete it."""
+        return f"the graph `{graph}` is named by the settings of the server, which only its operator changes"
+
+    @variant
+    def rules_name_type(self, old: str, new: str) -> str:
+        """Report that rules about rows name a type's old name or its new one, but not both."""
+        return (
+            f"the type `{old}` can't become `{new}`: the policy about rows names one of them and not the other, so that"
+            " other rows would be seen; name both in the policy first, or none"
+        )
 
 
 class WrongActorError(OmnigraphError):

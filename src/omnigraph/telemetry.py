@@ -4,8 +4,9 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Protocol
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -41,16 +42,25 @@ class RequestCounts:
         return "\n".join(f"{target:9} {operation:7} {n:5}" for target, operation, n in rows)
 
 
+class Spans(Protocol):
+    """Records how long parts of an operation take, for a system that collects traces."""
+
+    def span(self, name: str) -> AbstractContextManager[object]:
+        """Record the block as a part of whatever this thread does."""
+        ...
+
+
 class Telemetry:
     """Counts requests for its listeners; without listeners it costs next to nothing.
 
     Everything that is recorded here is recorded by `parent` too.
     """
 
-    def __init__(self, *, parent: "Telemetry | None" = None) -> None:
+    def __init__(self, *, parent: "Telemetry | None" = None, spans: Spans | None = None) -> None:
         self._lock = threading.Lock()
         self._listeners: list[RequestCounts] = []
         self._parent = parent
+        self._spans = spans
 
     def record(self, target: str, operation: str, count: int = 1) -> None:
         """Add `count` requests."""
@@ -61,6 +71,13 @@ class Telemetry:
         with self._lock:
             for listener in self._listeners:
                 listener.counts[RequestKey(target, operation)] += count
+
+    def span(self, name: str) -> AbstractContextManager[object]:
+        """Record the block in the trace of the request that this thread works for, if traces are collected."""
+        # A context object for each commit, and nothing more, where no traces are collected.
+        if self._spans is not None:
+            return self._spans.span(name)
+        return nullcontext() if self._parent is None else self._parent.span(name)
 
     @property
     def is_listening(self) -> bool:

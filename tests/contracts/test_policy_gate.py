@@ -31,6 +31,11 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "query": (lambda g: g.query(READ, branch="review"), {(Action.READ, "review")}),
     "explain": (lambda g: g.explain(READ), {(Action.READ, "main")}),
     "complete": (lambda g: g.complete("ma", branch="review"), {(Action.READ, "review")}),
+    "lint": (lambda g: g.lint(READ, schema=SCHEMA, branch="review"), {(Action.READ, "review")}),
+    "catalog": (lambda g: g.catalog(branch="review"), {(Action.READ, "review")}),
+    "neighbours": (lambda g: g.neighbours([("Person", "Ada")], branch="review"), {(Action.READ, "review")}),
+    "search": (lambda g: g.search("ada", branch="review"), {(Action.READ, "review")}),
+    "query_window": (lambda g: g.query_window(READ, branch="review"), {(Action.READ, "review")}),
     "mutate": (lambda g: g.mutate(ADD, branch="review"), {(Action.CHANGE, "review")}),
     "load": (
         lambda g: g.load(BytesIO(b""), mode="append", branch="fresh", from_="main"),
@@ -108,6 +113,7 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "to_networkx": (lambda g: g.to_networkx(branch="review"), {(Action.EXPORT, "review")}),
     "edge_list": (lambda g: g.edge_list("Knows", branch="review"), {(Action.EXPORT, "review")}),
     "cleanup": (lambda g: g.cleanup(keep=100), {(Action.MAINTAIN, None)}),
+    "backup": (lambda g: g.backup(f"{g.uri}-backups"), {(Action.EXPORT, None)}),
     "clone": (lambda g: g.clone(f"{g.uri}-copy"), {(Action.EXPORT, None)}),
     "reconciler": (lambda g: g.reconciler(), {(Action.MAINTAIN, None)}),
     "export_stream": (lambda g: g.export_stream(branch="review"), {(Action.EXPORT, "review")}),
@@ -115,13 +121,14 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "tags.delete": (lambda g: g.tags.delete("v1"), {(Action.BRANCH_DELETE, "v1")}),
     "spark": (lambda g: g.spark, {(Action.READ, "main"), (Action.EXPORT, "main")}),
     "sql": (lambda g: g.sql("select 1", branch="review"), {(Action.READ, "review")}),
+    "cypher": (lambda g: g.cypher("RETURN 1 AS n", branch="review"), {(Action.READ, "review")}),
 }
 """What each verb has to be allowed to do, on which branch; None is the graph as a whole."""
 
 NO_VERBS = {"acting_as", "algorithms", "branches", "close", "create", "open", "tags", "uri"}
 """Names that do nothing to a graph that is open."""
 
-SHOW_WHAT_MAY_BE_SEEN = {"tags.list"}
+SHOW_WHAT_MAY_BE_SEEN = {"permissions", "tags.list"}
 """Verbs that leave out what may not be read, instead of being denied."""
 
 HIDE_ROWS = {
@@ -140,20 +147,26 @@ HIDE_ROWS = {
     "branches.create",
     "branches.delete",
     "branches.list",
+    "catalog",
     "changes",
     "commit",
     "commit_changes",
     "commit_page",
     "commits",
     "complete",
+    "cypher",
     "diff",
     "edge_list",
     "export",
     "export_stream",
     "history",
+    "lint",
     "mutate",
+    "neighbours",
     "query",
+    "query_window",
     "schema",
+    "search",
     "snapshot",
     "sql",
     "tags.create",
@@ -178,6 +191,9 @@ class Allowing:
     def decide(self, access: Access) -> Decision:
         self.asked.append(access)
         return Decision(is_allowed=(access.action, access.branch) in self.allowed)
+
+    def names_type(self, name: str) -> bool:
+        return bool(name) and False
 
     def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
         del actor, branch, query

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from omnigraph.clock import SystemClock
 from omnigraph.engine.query_budget import Budget, QueryMemoryError
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.errors import LibraryMissingError
 from plain_tables import World
 from reference_reader import NOW
@@ -78,7 +79,7 @@ def test_a_column_is_named_by_its_alias_else_by_its_text() -> None:
 def test_a_whole_node_is_an_object_of_its_id_and_properties_without_blob_and_vector() -> None:
     (row,) = result("$p", [0]).rows()
 
-    assert list(row["p"]) == ["id", *(name for name in ADA if name not in ("@id", "face", "photo"))]
+    assert list(row["p"]) == ["id", "@type", *(name for name in ADA if name not in ("@id", "face", "photo"))]
     assert (row["p"]["id"], row["p"]["age"], row["p"]["tags"]) == ("Ada", 36, ["x", ""])
 
 
@@ -87,7 +88,7 @@ def test_a_whole_edge_has_its_ends() -> None:
     answer = WORLD.answer(query, {"a": [0], "b": [1], "e": [0]})
 
     assert Result(answer, commit_id="c", target=Target("main")).rows() == [
-        {"e": {"id": "1", "src": "Ada", "dst": "Bob", "since": date(2020, 2, 29)}}
+        {"e": {"id": "1", "src": "Ada", "dst": "Bob", "@type": "Knows", "since": date(2020, 2, 29)}}
     ]
 
 
@@ -146,7 +147,7 @@ def test_the_json_form_is_the_same_batch_by_batch() -> None:
 def test_the_json_form_is_for_programs_that_read_numbers_as_floats() -> None:
     document = result(ALL).to_json()
 
-    assert {name: value for name, value in document.items() if name != "rows"} == {
+    assert {name: value for name, value in document.items() if name not in ("rows", "types")} == {
         "query_name": "q",
         "target": {"branch": "main"},
         "commit_id": "c1",

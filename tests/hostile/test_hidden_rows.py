@@ -186,3 +186,35 @@ def test_a_refusal_is_named_with_the_status_of_a_denial(twins: list[Twin]) -> No
     )
 
     assert (response.status_code, response.json()["code"]) == (403, "rows_hidden")
+
+
+def test_the_metrics_have_no_line_about_a_graph_with_hidden_rows(twins: list[Twin]) -> None:
+    served = twins[1].served
+    served.client.post("/graphs/people/query", headers=served.as_role("reader"), json={"query": ALL})
+    text = served.client.get("/metrics", headers=served.as_role("reader")).text
+
+    assert "omnigraph_requests_total" in text
+    assert 'graph="people"' in served.service.metrics.render()
+    assert 'graph="people"' not in text
+
+
+def test_an_actor_with_rules_loads_by_a_mutation_with_records(twins: list[Twin]) -> None:
+    """A load is refused by name; the same rows as a parameter of a mutation are checked row by row."""
+    served = twins[1].served
+
+    def mutate(*rows: object) -> tuple[int, object]:
+        query = """query q($rows: [{ name: String, region: String?, level: I32? }]) {
+            match { each $r in $rows }
+            insert Person { name: $r.name, region: $r.region, level: $r.level }
+        }"""
+        response = served.client.post(
+            "/graphs/people/mutate",
+            headers=served.as_role("reader"),
+            json={"query": query, "params": {"rows": list(rows)}, "branch": "review"},
+        )
+        return response.status_code, response.json().get("code", response.json().get("affected_nodes"))
+
+    seen = {"name": "new1", "region": "eu"}
+    assert mutate(seen, {"name": "new2", "region": "eu", "level": 1}) == (200, 2)
+    assert mutate(seen, {"name": "new3", "region": "us"}) == (403, "row_out_of_sight")
+    assert mutate(seen, {"name": "h1", "region": "eu"}) == (403, "row_hidden")

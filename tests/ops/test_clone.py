@@ -17,7 +17,7 @@ from omnigraph.commit.branches import BranchRegistry
 from omnigraph.commit.consistent_cut import take_cut
 from omnigraph.commit.gc_horizon import CommitCollectedError
 from omnigraph.commit.manifest_log import ManifestLog, UnfinishedCloneError
-from omnigraph.ops import clone as clone_verb
+from omnigraph.ops import clone_cut
 from omnigraph.ops.clone_tables import CopyPlan, plan_tables
 from omnigraph.storage.table_cache import PinUnreadableError
 from upkeep_calls import AtPoint, exported, optimized
@@ -526,7 +526,7 @@ def test_what_a_cleanup_takes_between_the_cut_and_the_copy_is_told_as_collected(
             collected(graph)
         return plan_tables(*arguments)
 
-    monkeypatch.setattr(clone_verb, "plan_tables", plan)
+    monkeypatch.setattr(clone_cut, "plan_tables", plan)
     cloned(graph, tmp_path / "c")
 
     made = opened(tmp_path / "c")

@@ -14,6 +14,7 @@ import omnigraph as og
 from hidden_rows import EVE, VARIANTS, Normalizer, ask, build_graph, load_policies, open_as
 from omnigraph.policy import Actor
 from omnigraph.server.cedar_policies import CedarPolicies
+from raised_codes import has_code
 from worlds import runtime
 
 READS = {
@@ -96,6 +97,28 @@ def diff(before: str, after: str) -> Callable[[og.Graph], object]:
     return call
 
 
+def surroundings(before: str, after: str) -> Callable[[og.Graph], object]:
+    def call(graph: og.Graph) -> object:
+        found = graph.diff(before, after, base="merge")
+        changes = [json.loads(line) for line in found.json_lines()]
+        return [changes, found.read_surroundings(changes, 3).to_json()]
+
+    return call
+
+
+def neighbours(*ids: str, **options: Any) -> Callable[[og.Graph], object]:
+    def call(graph: og.Graph) -> object:
+        page = graph.neighbours([("Person", id_) for id_ in ids], **options).to_json()
+        # A cursor has ids of its own graph; what counts is whether there is more.
+        return page | {"next_cursor": page["next_cursor"] is not None}
+
+    return call
+
+
+def window(text: str, **options: Any) -> Callable[[og.Graph], object]:
+    return lambda graph: graph.query_window(text, **options).to_json()
+
+
 def history(type_name: str, row_id: str) -> Callable[[og.Graph], object]:
     return lambda graph: [version.to_json() for version in graph.history(type_name, row_id).versions]
 
@@ -105,6 +128,22 @@ DOORS: dict[str, Callable[[og.Graph], object]] = {
     **{f"local {name}": query(text, engine="local") for name, text in READS.items()},
     **{f"past {name}": query(text, snapshot="first") for name, text in list(READS.items())[:8]},
     **{f"branch {name}": query(text, branch="review") for name, text in list(READS.items())[:4]},
+    **{f"window {name}": window(READS[name], limit=2, offset=1) for name in ("all", "filter", "hop", "degree", "bm25")},
+    "window sorted": window(READS["all"], limit=3, sort=[("p.level", True), "p.name"]),
+    "window past": window(READS["hop"], limit=3, snapshot="first"),
+    "catalog": lambda g: g.catalog().to_json(),
+    "catalog of a branch": lambda g: g.catalog(branch="review").to_json(),
+    "neighbours": neighbours("p0", "p1", "h1", "nobody"),
+    "neighbours of a hidden node": neighbours("h1"),
+    "neighbours, one page": neighbours("p0", "p2", limit=1),
+    "neighbours, counted": neighbours("p0", "p1", "p2", "p3", limit=0),
+    "neighbours on a branch": neighbours("p0", branch="review", direction="in"),
+    "search a hidden id": lambda g: g.search("h1").to_json(),
+    "search a prefix": lambda g: g.search("p").to_json(),
+    "search words": lambda g: g.search("common text").to_json(),
+    "search hidden words": lambda g: g.search("hidden").to_json(),
+    "around": surroundings("main", "review"),
+    "permissions": lambda g: g.permissions().to_json(),
     "sql rows": lambda g: g.sql("select * exclude (vec) from Person order by id").rows(),
     "sql counts": lambda g: g.sql("select (select count(*) from Knows) k, (select count(*) from Person) p").rows(),
     "sql join": lambda g: g.sql("select p.name, k.dst from Person p join Knows k on k.src = p.id order by 1, 2").rows(),
@@ -330,6 +369,30 @@ def test_a_type_without_a_property_of_its_rules_is_hidden(tmp_path: Path) -> Non
     graph.apply_schema(graph.schema.replace("secret: Bool?", 'private: Bool? @rename_from("secret")'))
 
     assert acting.query(count).rows() == [{"n": 0}]
+
+
+@pytest.mark.parametrize("names, is_refused", [("City", True), ("Town", True), ("City, Town", False), ("", False)])
+def test_a_type_is_not_renamed_out_of_the_rules_or_into_them(names: str, is_refused: bool, tmp_path: Path) -> None:
+    """A `forbid` that names a type must stay in force, and a `permit` must not come into force, by a rename."""
+    listed = ", ".join(f'"{name}"' for name in names.split(", ") if name)
+    rules = f"""
+    permit(principal, action, resource);
+    forbid(principal in Group::"guests", action == Action::"see", resource)
+      when {{ [{listed}].contains(resource.type) }};
+    """
+    graph = build_graph(tmp_path / "g", VARIANTS[0])
+    policy = load_policies(tmp_path / "p", rules).of_graph("g")
+    admin = open_as(graph, policy, Actor(name="root", groups=frozenset({"admins"})))
+    renamed = graph.schema.replace("node City implements", 'node Town @rename_from("City") implements')
+    renamed = renamed.replace("-> City", "-> Town")
+
+    if is_refused:
+        with pytest.raises(og.DeniedError, check=has_code("rules_name_type")):
+            admin.apply_schema(renamed)
+        assert "node City" in graph.schema
+    else:
+        admin.apply_schema(renamed)
+        assert "Town" in graph.schema
 
 
 def test_a_branch_on_which_an_actor_would_see_more_is_not_made(tmp_path: Path) -> None:

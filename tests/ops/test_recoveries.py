@@ -191,6 +191,9 @@ def test_commits_of_a_branch_that_may_not_be_read_are_left_out(session: Session)
         def decide(self, access: Access) -> Decision:
             return Decision(is_allowed=access.action is Action.READ and access.branch == "main")
 
+        def names_type(self, name: str) -> bool:
+            return bool(name) and False
+
         def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
             del actor, branch, query
             return None

@@ -306,7 +306,10 @@ def _arrow(expr: Expr) -> pa.DataType:
     if isinstance(expr, Entity):
         # Of a variable that may be null, all parts may be.
         ids = [pa.field(part.value, pa.utf8(), nullable=expr.nullable) for part in expr.ids]
-        fields = ((p.name, to_arrow_type(p.type), p.nullable or expr.nullable) for p in expr.fields)
+        ids.append(pa.field("@type", pa.utf8(), nullable=expr.nullable))
+        fields = [
+            (p.name, to_arrow_type(p.type), p.nullable or expr.nullable) for p in expr.fields if p.name != "@type"
+        ]
         return pa.struct(ids + [pa.field(name, type_, nullable=nullable) for name, type_, nullable in fields])
     type_ = expr.type
     assert not isinstance(type_, ShapedType)

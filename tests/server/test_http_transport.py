@@ -597,8 +597,8 @@ def test_a_schema_that_changes_changes_the_tools(fresh: Served, monkeypatch: pyt
     fresh.graph.apply_schema(SCHEMA.replace("age: I64?", "age: I64?  nick: String?"))
     after = talk(fresh, "writer", shape)
 
-    assert before == ({"id", "name", "age"},) * 2
-    assert after == ({"id", "name", "age", "nick"},) * 2
+    assert before == ({"id", "@type", "name", "age"},) * 2
+    assert after == ({"id", "@type", "name", "age", "nick"},) * 2
 
 
 def test_rows_that_are_not_as_their_tool_declares_are_an_error_with_a_way_out(

@@ -14,7 +14,8 @@ from pyspark.sql import functions as f
 import omnigraph as og
 from omnigraph.cli.main import main
 from omnigraph.engine.output.sql_columns import convert_table
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.spark.read.fetched_rows import fetch_table
 from omnigraph.spark.spark_errors import SparkInputError
 from worlds import runtime

@@ -47,7 +47,7 @@ _COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".zst", ".xz"})
 _S3_ADDRESS = re.compile("s3[an]?://")
 # Entries of a directory that are searched for a graph with a similar name.
 _MAX_DIRECTORY_ENTRIES = 1_000
-_MULTI_GRAPH_COMMANDS = frozenset({"clone", "serve"})
+_MULTI_GRAPH_COMMANDS = frozenset({"backup", "clone", "serve"})
 _QUERY_COMMANDS = frozenset({"query", "mutate", "explain"})
 
 

@@ -2,6 +2,15 @@
 
 from omnigraph.cli.lazy_groups import LazyCommand, LazyGroup
 
+backup = LazyGroup(
+    "backup",
+    help="Back graphs up, and restore them.",
+    lazy={
+        "create": LazyCommand("omnigraph.cli.backup:create", "Add a backup of a graph to a repository of backups."),
+        "list": LazyCommand("omnigraph.cli.backup:list_", "List the backups in a repository, newest first."),
+        "restore": LazyCommand("omnigraph.cli.backup:restore", "Restore a backup to an empty location."),
+    },
+)
 branch = LazyGroup(
     "branch",
     help="Create, list, merge and delete branches.",

@@ -20,9 +20,9 @@ from omnigraph.cli.options import (
     server_option,
 )
 from omnigraph.cli.render import format_count, print_json, print_text, use_color
-from omnigraph.cli.static_checks import FileReport, check_queries, check_schema
 from omnigraph.lang.diagnostic_rendering import diagnostic_to_json, render_text
 from omnigraph.lang.source import Source
+from omnigraph.query.static_checks import FileReport, check_queries, check_schema
 
 _NO_SCHEMA = "no --schema was given: types, properties and edges of the queries were not checked"
 _INVALID_SCHEMA = "the schema has errors: types, properties and edges of the queries were not checked"

@@ -25,7 +25,6 @@ def _print_release(ctx: click.Context, _parameter: click.Parameter, is_requested
 # Words that users of other tools may try, and the command that does it here.
 _SYNONYMS = {
     "apply": "schema apply",
-    "backup": "clone",
     "compact": "optimize",
     "copy": "clone",
     "create": "init",
@@ -44,7 +43,7 @@ _SYNONYMS = {
     "migrate": "schema apply",
     "new": "init",
     "plan": "schema plan",
-    "restore": "repair",
+    "restore": "backup restore",
     "run": "query",
     "describe": "show",
     "stats": "snapshot",
@@ -72,6 +71,7 @@ cli = LazyGroup(
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
         "algorithm": LazyCommand("omnigraph.cli.algorithm:command", "Run a graph algorithm on the edges of a graph."),
+        "backup": LazyCommand("omnigraph.cli.groups:backup", "Back graphs up, and restore them."),
         "branch": LazyCommand("omnigraph.cli.groups:branch", "Create, list, merge and delete branches."),
         "check": LazyCommand("omnigraph.cli.check:command", "Verify a graph: manifests, files, rows, indexes."),
         "cleanup": LazyCommand(
@@ -98,6 +98,7 @@ cli = LazyGroup(
             "omnigraph.cli.example_graphs:examples", "List the examples that come with the package, or copy one."
         ),
         "explain": LazyCommand("omnigraph.cli.explain:command", "Show the plan of a query."),
+        "explore": LazyCommand("omnigraph.cli.explore:command", "Look at a graph in the browser."),
         "export": LazyCommand(
             "omnigraph.cli.export:command", "Export a graph's rows as JSONL, Parquet, GraphML or node-link JSON."
         ),

@@ -113,6 +113,7 @@ def _build_facts(result: "Result") -> dict[str, object]:
         "commit_id": result.commit_id,
         "row_count": result.row_count,
         "columns": list(result.columns),
+        "types": [column.to_json() for column in result.types],
     }
     return {**facts, "notes": list(result.notes)} if result.notes else facts
 

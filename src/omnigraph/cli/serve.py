@@ -57,5 +57,6 @@ def command(
     if as_json:
         print_json({"ok": True, "bind": address, "graphs": names})
     else:
-        print_text(f"ready to serve {format_count(len(names), 'graph')} on {address}: {', '.join(names)}\n")
+        listed = f": {', '.join(names)}" if names else ""
+        print_text(f"ready to serve {format_count(len(names), 'graph')} on {address}{listed}\n")
     return 0

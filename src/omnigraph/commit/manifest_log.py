@@ -29,7 +29,7 @@ from omnigraph.commit.manifest_codec import (
 from omnigraph.commit.manifest_types import MAIN, Commit, Fork, Manifest, Pin, SchemaRecord, Snapshot
 from omnigraph.commit.sidecar import CloneOrigin, list_sidecars
 from omnigraph.concurrency import create_lock
-from omnigraph.errors import CorruptError, Kind, OmnigraphError
+from omnigraph.errors import CorruptError, Kind, OmnigraphError, variant
 from omnigraph.options import Options
 from omnigraph.storage.cas_table import (
     MAX_TRIED_VERSIONS,
@@ -70,6 +70,16 @@ class NotAGraphError(OmnigraphError):
     uri: str
     message = "there is no graph at {uri}; create one with `omnigraph init {uri} --schema F`"
 
+    @variant
+    def backup_not_found(self, uri: str, id: str) -> str:
+        """Report that a repository has no backup with this id."""
+        return f"there is no backup `{id}` at {uri}; `omnigraph backup list {uri}` lists those that there are"
+
+    @variant
+    def no_backups(self, uri: str) -> str:
+        """Report that a location has no backups at all."""
+        return f"there are no backups at {uri}; `omnigraph backup create GRAPH {uri}` adds one"
+
 
 class UnfinishedCloneError(OmnigraphError):
     """The location holds an unfinished clone, which is not a graph yet."""
@@ -80,7 +90,7 @@ class UnfinishedCloneError(OmnigraphError):
     source: str
     message = (
         "{uri} is an unfinished clone of {source}, not a graph yet: `omnigraph clone {source}"
-        " {uri}` resumes it; or remove it"
+        " {uri}` resumes it, or `omnigraph backup restore` if these are backups; or remove it"
     )
 
 

@@ -118,7 +118,8 @@ def publish_or_replan(
     write.lease = None if armed is None else armed.lease
     try:
         store.runtime.faults.reach("publish.staged")
-        result = _publish(write, armed)
+        with store.runtime.telemetry.span("commit"):
+            result = _publish(write, armed)
     # The commit may be visible, so its files must stay; the sidecar stays, and recovery decides.
     except OutcomeUnknownError:
         _stop_lease(write.lease)

@@ -89,6 +89,24 @@ class HostedGraph:
     is_read_only: bool = False
     keep_derived: bool = True
     """Whether reads may store derived data beside the tables; a graph served read-only never does."""
+    is_created: bool = False
+    """Whether it is below the root for graphs of clients, so that a client may delete it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSchedule:
+    """When and where a server backs its graphs up."""
+
+    target: str
+    """The location below which each graph has its repository, by name."""
+    seconds: float = 86_400.0
+    """The age of the newest backup at which another is added."""
+    keep: int | None = None
+    """The number of backups of a graph that are kept; None: all."""
+
+    def locate(self, graph: str) -> str:
+        """Return the location of the backups of a graph."""
+        return f"{self.target.rstrip('/')}/{graph}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +155,14 @@ class ServerConfig:
     """The interval of recovery from operations of other processes that died."""
     scrub_days: float = 30.0
     """The number of days in which all files of a graph are verified once; 0: never."""
+    backup: BackupSchedule | None = None
+    """None: the server makes no backups."""
+    graph_root: str | None = None
+    """The location below which clients may create and delete graphs; None: they can't."""
+    max_created_graphs: int = 100
+    """The number of graphs below it at which no more are created."""
+    has_telemetry: bool = False
+    """Whether traces and metrics are sent by OpenTelemetry."""
 
     @property
     def is_loopback(self) -> bool:
@@ -188,11 +214,11 @@ def build_server_config(
     if file is not None:
         config = _read_config_file(file, environment)
     hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
-    if not hosted:
+    if not hosted and config.graph_root is None:
         raise NothingToServeError
     ids = [graph.id for graph in hosted]
     for id_ in ids:
-        if not _ID.fullmatch(id_):
+        if not is_graph_id(id_):
             raise SettingsError.bad_graph_id(id_, "use at most 63 letters (A–Z, a–z), digits, `-` and `_`")
         if ids.count(id_) > 1:
             raise SettingsError.bad_graph_id(id_, "two graphs have that name; write ID=URI to give one another name")
@@ -201,6 +227,11 @@ def build_server_config(
         host, port = parse_bind(bind)
         config = replace(config, host=host, port=port)
     return config
+
+
+def is_graph_id(text: str) -> bool:
+    """Return whether a graph may have this name on a server."""
+    return _ID.fullmatch(text) is not None
 
 
 def parse_token_variable(environment: Mapping[str, str]) -> tuple[TokenRecord, ...]:
@@ -245,6 +276,8 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
     embedding = root.get_section("embedding")
     maintenance = root.get_section("maintenance")
     scrub = root.get_section("scrub")
+    backup = root.get_section("backup")
+    telemetry = root.get_section("telemetry")
     # The personal settings of the command line, which are not those of a server.
     root.get_section("client")
     defaults = ServerConfig(graphs=())
@@ -272,9 +305,13 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         maintenance=_read_maintenance(maintenance),
         recovery_seconds=maintenance.get_seconds("recovery_seconds", defaults.recovery_seconds),
         scrub_days=scrub.get_days("days", defaults.scrub_days),
+        backup=_read_backup(backup),
+        graph_root=_read_location(server, "graph_root"),
+        max_created_graphs=server.get_count("max_created_graphs", defaults.max_created_graphs),
+        has_telemetry=telemetry.get_switch("opentelemetry", default=False),
     )
     # `finish` rejects settings that were never read, so it comes after all reads.
-    for section in (server, limits, embedding, maintenance, scrub, root):
+    for section in (server, limits, embedding, maintenance, scrub, backup, telemetry, root):
         section.finish()
     return config
 
@@ -355,13 +392,24 @@ def _read_maintenance(section: SettingsSection) -> ReconcilePolicy | None:
     return policy if policy.optimizes or policy.cleanup_days else None
 
 
+def _read_backup(section: SettingsSection) -> BackupSchedule | None:
+    target = _read_location(section, "target")
+    hours = section.get_seconds("every_hours", 24.0)
+    # All settings were read before, so that invalid ones are reported even without a target.
+    keep = section.get_count("keep", 0) if section.has("keep") else None
+    return None if target is None else BackupSchedule(target=target, seconds=hours * 3_600.0, keep=keep)
+
+
+def _read_location(section: SettingsSection, key: str) -> str | None:
+    """Return a location: a relative path starts at the directory of the file, an address stays as written."""
+    text = section.get_text(key)
+    return str(section.get_path(key)) if text is not None and parse_scheme(text) is None else text
+
+
 def _read_hosted_graph(name: str, section: SettingsSection) -> HostedGraph:
-    uri = section.get_text("uri")
+    uri = _read_location(section, "uri")
     if uri is None:
         raise section.build_error("uri", "every graph needs a `uri`")
-    # A relative path starts at the directory of the file, an address stays as written.
-    if parse_scheme(uri) is None:
-        uri = str(section.get_path("uri"))
     hosted = HostedGraph(
         id=name,
         uri=uri,

@@ -38,6 +38,10 @@ class SettingsSection:
         """Build the error for an invalid setting."""
         return SettingsError(str(self._file), self._qualify(key), reason)
 
+    def has(self, key: str) -> bool:
+        """Return whether a setting is there."""
+        return self._get(key) is not None
+
     def get_text(self, key: str) -> str | None:
         """Return a text that is not empty, or None if it is not set."""
         value = self._get(key)

@@ -185,18 +185,22 @@ class HistoryMethods:
         """
         return lazy_ops.entity_history.read_entity_history(self._session.checkout(branch), type_name, id, limit=limit)
 
-    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> "Diff":
+    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None, base: str | None = None) -> "Diff":
         """Compare two states: rows that were inserted, deleted or updated, computed lazily.
 
         A state is a branch (`review`), a commit id, or a commit or time of a branch (`review@2026-01-31T12:00:00Z`).
-        `types` restricts the types. The cost depends on the differences, not on table sizes.
+        `types` restricts the types. With the base `merge`, `after` is compared with the merge base of the two: what a
+        merge of `after` into `before` brings. The cost depends on the differences, not on table sizes.
 
         Raises:
+            BadArgumentError: There is no such base.
             BranchMissingError, CommitMissingError: There is no such state.
             TypeMissingError: Neither state has a type of that name.
         """
         session = self._session
-        before_state, after_state = (lazy_ops.revision.resolve_state(session, state) for state in (before, after))
+        revision = lazy_ops.revision
+        after_state = revision.resolve_state(session, after)
+        before_state = revision.resolve_base(session, before, after, base)
         return lazy_ops.diff.Diff(session, before_state, after_state, types)
 
     def merge(  # noqa: PLR0913 - all but the source by name
@@ -207,6 +211,7 @@ class HistoryMethods:
         strategy: "Strategy | str | None" = None,
         actor: str = "anonymous",
         message: str | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
         resolutions: "Iterable[Mapping[str, Any]] | None" = None,
         all_conflicts: bool = False,
@@ -221,12 +226,13 @@ class HistoryMethods:
         changed: `ours` takes the target's values, `theirs` the source's. Merging again does nothing. `dry_run`
         publishes nothing in any case, and the result lists the conflicts: the first, or with `all_conflicts` all.
         `resolutions` are the documents of `MergeResult.list_conflicts` with each `take` filled in; they hold for the
-        heads that they name. `seconds` and `memory_bytes` limit the work
-        until the commit is published; the options have the defaults. A `budget` replaces both limits, and lets the
-        caller cancel the merge.
+        heads that they name. If a commit of this actor already has the `idempotency_key`, nothing is done: the outcome
+        is `already_up_to_date`, with that commit. `seconds` and `memory_bytes` limit the work until the commit is
+        published; the options have the defaults. A `budget` replaces both limits, and lets the caller cancel the merge.
 
         Raises:
             MergeConflictsError: There are conflicts; the error's `result` lists them.
+            KeyReusedError: The actor used the idempotency key for another request.
             BadArgumentError: Source and target are the same branch, there is no such strategy, or the resolutions are
                 unknown, missing or contradict each other.
             BranchMissingError, BranchGoneError: One of the branches does not exist, or was deleted.
@@ -245,6 +251,7 @@ class HistoryMethods:
             strategy=chosen_strategy,
             actor=self._session.resolve_signer(actor),
             message=message,
+            idempotency_key=idempotency_key,
             is_dry_run=dry_run,
             resolutions=None if resolutions is None else list(resolutions),
             lists_all=all_conflicts,
@@ -260,6 +267,7 @@ class HistoryMethods:
         strategy: "Strategy | str | None" = None,
         actor: str = "anonymous",
         message: str | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
         resolutions: "Iterable[Mapping[str, Any]] | None" = None,
         all_conflicts: bool = False,
@@ -283,7 +291,7 @@ class HistoryMethods:
             QueryTimeoutError, QueryMemoryError, QueryCancelledError: The budget ran out; nothing was changed.
         """
         call = self._build_undo(
-            commit, branch, strategy, actor, message, (dry_run, all_conflicts), resolutions=resolutions
+            commit, branch, strategy, actor, (message, idempotency_key), (dry_run, all_conflicts), resolutions
         )
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.undo.revert(with_limits(self._session, limits, "revert"), call)
@@ -296,6 +304,7 @@ class HistoryMethods:
         strategy: "Strategy | str | None" = None,
         actor: str = "anonymous",
         message: str | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
         resolutions: "Iterable[Mapping[str, Any]] | None" = None,
         all_conflicts: bool = False,
@@ -309,7 +318,7 @@ class HistoryMethods:
         and errors are those of `revert`.
         """
         call = self._build_undo(
-            commit, branch, strategy, actor, message, (dry_run, all_conflicts), resolutions=resolutions
+            commit, branch, strategy, actor, (message, idempotency_key), (dry_run, all_conflicts), resolutions
         )
         limits = ResourceLimits(seconds=seconds, memory_bytes=memory_bytes, budget=budget)
         return lazy_ops.undo.cherry_pick(with_limits(self._session, limits, "cherry-pick"), call)
@@ -320,9 +329,8 @@ class HistoryMethods:
         branch: str,
         strategy: "Strategy | str | None",
         actor: str,
-        message: str | None,
+        texts: tuple[str | None, str | None],
         flags: tuple[bool, bool],
-        *,
         resolutions: "Iterable[Mapping[str, Any]] | None",
     ) -> "UndoCall":
         return lazy_ops.undo.UndoCall(
@@ -330,7 +338,8 @@ class HistoryMethods:
             branch=branch,
             strategy=None if strategy is None else parse_choice("strategy", lazy_ops.merge_result.Strategy, strategy),
             actor=self._session.resolve_signer(actor),
-            message=message,
+            message=texts[0],
+            idempotency_key=texts[1],
             is_dry_run=flags[0],
             resolutions=None if resolutions is None else list(resolutions),
             lists_all=flags[1],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from omnigraph.engine.query_budget import Budget
 from omnigraph.graph import lazy_ops
+from omnigraph.graph.arguments import check_uri
 from omnigraph.graph.blame import blames_damage
 from omnigraph.graph.spark_bridge import select_workers
 from omnigraph.ops.argument_checks import parse_choice
@@ -19,8 +20,10 @@ from omnigraph.options import Engine
 
 if TYPE_CHECKING:
     from omnigraph.ops.auto_maintenance import Reconciler, ReconcileRound
+    from omnigraph.ops.backup import BackupResult
     from omnigraph.ops.check import CheckProgress, CheckResult
     from omnigraph.ops.cleanup import CleanupProgress, CleanupResult
+    from omnigraph.ops.clone_tables import CloneProgress
     from omnigraph.ops.embed import EmbedProgress, EmbedResult
     from omnigraph.ops.indexes import IndexReport
     from omnigraph.ops.operations import Operations
@@ -351,3 +354,28 @@ class MaintenanceMethods:
             before: Only recoveries older than the one with this id.
         """
         return lazy_ops.recoveries.list_recoveries(self._session, limit=limit, before=before)
+
+    def backup(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        keep: int | None = None,
+        progress: "Callable[[CloneProgress], None] | None" = None,
+    ) -> "BackupResult":
+        """Add a backup to a repository of backups of this graph, with what is new since the one before it.
+
+        A backup has all branches and their history, and exists completely or not at all; others may write meanwhile.
+        If nothing has changed since the newest backup, none is added. See `omnigraph.restore_graph`.
+
+        Args:
+            target: The location of the repository, which is created if it is empty: a path or an S3 prefix.
+            keep: Afterwards, remove all but this number of the newest backups.
+            progress: Called now and then with the progress, from several threads, one at a time.
+
+        Raises:
+            BadArgumentError: The repository overlaps the graph, or `keep` is less than 1.
+            PlaceTakenError: The location holds anything else, or another backup is being written there.
+            CorruptError: The record of another backup is damaged.
+        """
+        call = lazy_ops.backup.BackupCall(target=check_uri(target, "target"), keep=keep, progress=progress)
+        return lazy_ops.backup.back_up(self._session, call)

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.engine.algorithms.network import Direction
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.errors import QueryError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.limits import ResourceLimits

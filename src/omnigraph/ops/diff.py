@@ -1,16 +1,21 @@
 """Compare two states of a graph: rows inserted, deleted or updated, type by type."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.commit.snapshot_tables import SnapshotTables
 from omnigraph.engine.migrating.type_changes import TypeChange
+from omnigraph.engine.query_budget import Budget
 from omnigraph.lang.spelling import find_closest
+from omnigraph.ops.limits import ResourceLimits, resolve_budget
 from omnigraph.ops.open_table import TypeMissingError
 from omnigraph.ops.row_diff import ChangePosition, Pair, RowChangeCounts, RowChanges, drop_zeros, encode
 from omnigraph.ops.schema_change import SchemaChange
 from omnigraph.ops.session import Session, hide_rows
+from omnigraph.ops.snapshot_reader import SnapshotReader
+from omnigraph.ops.surroundings import Surroundings, read_surroundings
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
 from omnigraph.schema.identity import join_aliases, renumber_catalog
@@ -106,6 +111,19 @@ class Diff:
                 skipped = 0
             position = ChangePosition()
         return DiffPage(lines, None)
+
+    def read_surroundings(
+        self, changes: Sequence[Mapping[str, Any]], limit: int, budget: Budget | None = None
+    ) -> Surroundings:
+        """Return what lies around some of the changes, unchanged, in the state after them; at most `limit` edges.
+
+        Raises:
+            BadArgumentError: There are too many edges asked for.
+            QueryTimeoutError, QueryMemoryError: It exceeds the budget, or the limits of the settings.
+        """
+        limits = ResourceLimits(budget=budget)
+        reader = SnapshotReader(self._session, self.after, resolve_budget(self._session, limits))
+        return read_surroundings(reader, changes, limit)
 
     def json_lines(self) -> Iterator[bytes]:
         """Yield each change as a line of JSON: type, id, kind, and the properties before and after."""

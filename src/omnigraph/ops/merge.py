@@ -3,14 +3,17 @@
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
+from msgspec import json as msgspec_json
 from msgspec import structs
 
 from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import CommitCollectedError
+from omnigraph.commit.idempotency import find_earlier_commit
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN, Commit, Manifest, Pin, SchemaRecord, Snapshot, TableRecord
 from omnigraph.commit.merge_base import Ancestry, BranchDivergence, MergeBaseGoneError, Tip
@@ -63,6 +66,7 @@ class MergeCall:
     strategy: Strategy | None = None
     actor: str = "anonymous"
     message: str | None = None
+    idempotency_key: str | None = None
     is_dry_run: bool = False
     resolutions: Sequence[Mapping[str, Any]] | None = None
     """What is decided about each conflict, for the heads of both sides that it names."""
@@ -96,10 +100,12 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
     """Apply to a branch the changes that another branch has made since their merge base.
 
     The source is merged as it is when the call begins, whatever is written to it later. If the target is written to in
-    the meantime, the merge is repeated. Merging again what was merged does nothing. A dry run returns conflicts.
+    the meantime, the merge is repeated. Merging again what was merged does nothing. A dry run returns conflicts. With
+    the idempotency key of an earlier merge, its commit is returned, and the target is left as it is.
 
     Raises:
         MergeConflictsError: The branches conflict, or their merged state breaks the schema. Nothing is published.
+        KeyReusedError: The actor's idempotency key belongs to another request.
         BadArgumentError: A branch can't be merged into itself.
         BranchMissingError, BranchGoneError: One of the branches does not exist, or was deleted.
         MergeBaseGoneError, DataDroppedError: The merge base can't be read: its commits were collected, or data of
@@ -116,7 +122,7 @@ def merge(session: Session, call: MergeCall) -> MergeResult:
         raise BadArgumentError("into", f"`{call.into}`", "it is the branch to merge; name another one")
     if not call.is_dry_run:
         session.check_writable()
-        check_signature(call.actor, call.message, None)
+        check_signature(call.actor, call.message, call.idempotency_key)
     done = _merge_until_published(session, call)
     if done.conflict_total and not call.is_dry_run:
         raise MergeConflictsError(done)
@@ -188,6 +194,9 @@ class MergeAttempt:
 
     def run(self) -> MergeResult:
         """Merge and publish; with conflicts, return them."""
+        repeated = self.find_repeated()
+        if repeated is not None:
+            return repeated
         base_id = self.base_id
         check_states(self)
         if base_id == self.theirs.commit.id:
@@ -195,6 +204,27 @@ class MergeAttempt:
         if base_id == self.head.snapshot.commit.id:
             return self._fast_forward()
         return self.merge_states()
+
+    def find_repeated(self) -> MergeResult | None:
+        """Return the result of this very request, if it made its commit before; None if it did not."""
+        key = None if self.call.is_dry_run else self.call.idempotency_key
+        actor, request = self.call.actor, self.request
+        log, head = self.session.log, self.head
+        earlier = find_earlier_commit(log, head, operation=self.operation, actor=actor, key=key, request=request)
+        if earlier is None:
+            return None
+        # The target contains what was asked for. The state before that commit is the one that was merged into.
+        result = self.build_result(MergeOutcome.ALREADY_UP_TO_DATE, commit_id=earlier.id)
+        return structs.replace(result, into_commit=earlier.parent or earlier.id)
+
+    @property
+    def request(self) -> str | None:
+        """The digest of what was asked for, which a key is for; None without a key."""
+        if self.call.idempotency_key is None:
+            return None
+        strategy = None if self.call.strategy is None else self.call.strategy.value
+        asked = (self.call.source, strategy, self.call.resolutions)
+        return blake2b(msgspec_json.encode(asked, enc_hook=repr, order="deterministic"), digest_size=16).hexdigest()
 
     def merge_states(self) -> MergeResult:
         """Merge the three states table by table and publish the result; with conflicts, return them."""
@@ -387,6 +417,8 @@ class MergeAttempt:
         plan = replace(
             plan,
             message=self.call.message,
+            idempotency_key=self.call.idempotency_key,
+            request=self.request,
             moves=moves,
             adopted=change.adopted,
             adopted_files=new_files,

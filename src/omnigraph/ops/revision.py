@@ -32,6 +32,8 @@ from omnigraph.policy import Action, DeniedError
 SEPARATOR = "@"
 # Between two states, for their merge base. Names may contain it, so they come first.
 MERGE_BASE = "..."
+# What a difference may begin from, besides a state of its own.
+MERGE = "merge"
 
 
 class AcceptedSchema(JsonStruct, frozen=True, kw_only=True):
@@ -94,7 +96,10 @@ def locate_state(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
     """Return the state that `text` names, as `resolve_state` does, and the log whose journal has its commit."""
     check_text("a state", text)
     if MERGE_BASE in text and not _begins_with_name(session, text):
-        return _locate_merge_base(session, text)
+        left, _, right = text.partition(MERGE_BASE)
+        if not left or not right:
+            raise BadArgumentError("state", f"`{text}`", "a merge base has two states, as in `main...review`")
+        return _locate_merge_base(session, left, right)
     steps = split_steps(text)
     if steps is not None:
         log, state = locate_state(session, steps[0])
@@ -122,6 +127,22 @@ def locate_state(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
             raise
         session.allow(Action.READ, hides_rows=True)
         return session.locate_snapshot(at=instant)
+
+
+def resolve_base(session: Session, before: str, after: str, base: str | None) -> Snapshot:
+    """Return the state that a difference begins from: `before`, or with the base `merge` the merge base of the two.
+
+    Raises:
+        BadArgumentError: There is no such base.
+        What `resolve_state` raises.
+    """
+    if base is None:
+        return resolve_state(session, before)
+    if base != MERGE:
+        raise BadArgumentError("base", f"`{base}`", f"`{MERGE}` is the merge base of the two states")
+    check_text("a state", before)
+    check_text("a state", after)
+    return _locate_merge_base(session, before, after)[1]
 
 
 def resolve_commit(session: Session, text: str) -> str:
@@ -173,11 +194,8 @@ def _begins_with_name(session: Session, text: str) -> bool:
     return name in names or name in {tag.name for tag in session.branches.tags.list_records()}
 
 
-def _locate_merge_base(session: Session, text: str) -> tuple[ManifestLog, Snapshot]:
-    """Return the newest merge base of the two states on the sides of `...`."""
-    left, _, right = text.partition(MERGE_BASE)
-    if not left or not right:
-        raise BadArgumentError("state", f"`{text}`", "a merge base has two states, as in `main...review`")
+def _locate_merge_base(session: Session, left: str, right: str) -> tuple[ManifestLog, Snapshot]:
+    """Return the newest merge base of two states."""
     tips = []
     for side in (left, right):
         log, state = locate_state(session, side)

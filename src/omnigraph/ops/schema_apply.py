@@ -29,14 +29,21 @@ from omnigraph.ops.commit_signature import check_signature
 from omnigraph.ops.retry import MAX_ATTEMPTS
 from omnigraph.ops.schema_purge import describe_tag_losses, find_holders, find_purges, forget, purge_columns
 from omnigraph.ops.session import Session, open_whole_tables, without_limits
-from omnigraph.policy import Action
+from omnigraph.policy import Action, DeniedError
 from omnigraph.schema.arrow import build_arrow_schema
 from omnigraph.schema.bind import load_schema
 from omnigraph.schema.catalog import AnyType, Catalog, NodeType
 from omnigraph.schema.catalog_codec import compute_fingerprint, decode_catalog, encode_catalog
 from omnigraph.schema.identity import assign_identities
 from omnigraph.schema.migration_planner import plan_migration
-from omnigraph.schema.migration_steps import CONSTRAINT_VIOLATED, MigrationPlan, Step, count_losses, mark_drops_hard
+from omnigraph.schema.migration_steps import (
+    CONSTRAINT_VIOLATED,
+    MigrationPlan,
+    Step,
+    StepKind,
+    count_losses,
+    mark_drops_hard,
+)
 from omnigraph.storage.cas_table_errors import OutdatedError, SwapLostError
 from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.schema_staging import stage_columns
@@ -187,6 +194,7 @@ def apply_schema(session: Session, call: SchemaCall) -> SchemaResult:
         SchemaUnsupportedError: Some change has no migration.
         SchemaDropsDataError: Rows or values would be dropped, and the call allows no drops.
         SchemaUnfitError: Existing rows violate a new constraint.
+        DeniedError: A renamed type would be seen by other actors.
         ConflictError: Another writer changed the schema in the meantime, or kept writing to the tables that change.
     """
     session.allow(Action.SCHEMA_APPLY, signed=call.actor)
@@ -220,6 +228,7 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
         return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=None)
     if not plan.is_supported:
         raise SchemaUnsupportedError([step for step in plan.steps if not step.is_supported])
+    _check_renames(session, plan)
     change = diff_catalogs(old, new)
     view = View(old, open_whole_tables(session, snapshot))
     plan = count_losses(plan, count_dropped(view, change))
@@ -236,6 +245,20 @@ def _attempt(session: Session, call: SchemaCall, head: Head) -> SchemaResult:
     session = without_limits(session)
     held_by = find_holders(session, {purge.path for purge in purges})
     return SchemaResult(plan=plan, branch=snapshot.branch, commit_id=commit_id, held_by=held_by)
+
+
+def _check_renames(session: Session, plan: MigrationPlan) -> None:
+    """Check that no type gets a name under which rules about rows show other rows of it.
+
+    Raises:
+        DeniedError: One does.
+    """
+    policy = session.runtime.policy
+    for step in plan.steps if policy is not None else ():
+        if step.kind is StepKind.RENAME_TYPE and step.previous is not None:
+            assert policy is not None  # noqa: S101 - as above
+            if policy.names_type(step.previous) != policy.names_type(step.type):
+                raise DeniedError.rules_name_type(step.previous, step.type)
 
 
 def _publish(

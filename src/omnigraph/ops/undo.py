@@ -39,6 +39,7 @@ class UndoCall:
     strategy: Strategy | None = None
     actor: str = "anonymous"
     message: str | None = None
+    idempotency_key: str | None = None
     is_dry_run: bool = False
     resolutions: Sequence[Mapping[str, Any]] | None = None
     lists_all: bool = False
@@ -53,6 +54,7 @@ def revert(session: Session, call: UndoCall) -> MergeResult:
 
     Raises:
         MergeConflictsError: Later changes contradict the revert, or the result would break the schema.
+        KeyReusedError: The actor's idempotency key belongs to another request.
         CommitMissingError, CommitCollectedError: There is no such commit, or its data was collected.
         BadArgumentError: The commit has no parent.
         DataDroppedError: Data that it needs was dropped permanently.
@@ -74,7 +76,7 @@ def _run(session: Session, call: UndoCall, operation: str) -> MergeResult:
     session.allow(Action.CHANGE, call.branch, signed=call.actor)
     if not call.is_dry_run:
         session.check_writable()
-        check_signature(call.actor, call.message, None)
+        check_signature(call.actor, call.message, call.idempotency_key)
     target = session.checkout(call.branch)
     located = _find_commit(session, call)
     commit = located.commit
@@ -125,6 +127,7 @@ class _UndoAttempt(MergeAttempt):
             strategy=call.strategy,
             actor=call.actor,
             message=call.message,
+            idempotency_key=call.idempotency_key,
             is_dry_run=call.is_dry_run,
             resolutions=call.resolutions,
             lists_all=call.lists_all,
@@ -132,6 +135,9 @@ class _UndoAttempt(MergeAttempt):
 
     def run(self) -> MergeResult:
         """Merge and publish; with conflicts, return them."""
+        repeated = self.find_repeated()
+        if repeated is not None:
+            return repeated
         check_states(self)
         return self.merge_states()
 

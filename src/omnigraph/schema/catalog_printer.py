@@ -50,6 +50,11 @@ def format_property_declaration(type_: AnyType, p: Property) -> str:
     return " ".join([_format_property(p), *(format_rule(rule) for rule in rules if rule.property == p.name)])
 
 
+def list_constraints(type_: AnyType) -> tuple[str, ...]:
+    """Return the constraints and plain indexes of a type as the schema declares them, such as `@unique(email)`."""
+    return tuple(_iter_constraints(type_))
+
+
 def _format_declaration(type_: AnyType | InterfaceType) -> str:
     return _format_interface(type_) if isinstance(type_, InterfaceType) else _format_type(type_)
 

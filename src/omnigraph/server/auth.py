@@ -36,6 +36,10 @@ class ReadOnlyPolicy:
         """Return that every row is seen: no policy names any."""
         return None
 
+    def names_type(self, name: str) -> bool:  # noqa: ARG002 - the interface
+        """Return that no rule names any type."""
+        return False
+
 
 class Tokens:
     """The valid tokens of a server. Thread-safe.

@@ -22,7 +22,7 @@ class Healer:
     """
 
     def __init__(self, graphs: Iterable[ServedGraph], every_seconds: float) -> None:
-        self._graphs = [hosted for hosted in graphs if not hosted.config.is_read_only]
+        self._graphs = graphs
         self._every = every_seconds
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="recover", daemon=True)
@@ -40,7 +40,7 @@ class Healer:
     def heal_all(self) -> None:
         """Recover interrupted operations of every open graph."""
         for hosted in self._graphs:
-            session = hosted.session
+            session = None if hosted.config.is_read_only else hosted.session
             if session is not None and not self._stopped.is_set():
                 heal(session, session.branches.main.peek_head(), spares_live=True)
 
@@ -57,24 +57,35 @@ class MaintenanceWorker:
         self._policy = policy
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._running: list[Reconciler] = []
-        self._threads = [
-            threading.Thread(target=self._maintain, args=(hosted,), name=f"maintain {hosted.id}", daemon=True)
-            for hosted in graphs
-            if not hosted.config.is_read_only
-        ]
+        self._running: dict[int, Reconciler] = {}
+        self._graphs = list(graphs)
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Start the threads."""
-        for thread in self._threads:
+        for hosted in self._graphs:
+            self.add(hosted)
+
+    def add(self, hosted: ServedGraph) -> None:
+        """Start a thread for a graph."""
+        if not hosted.config.is_read_only:
+            thread = threading.Thread(target=self._maintain, args=(hosted,), name=f"maintain {hosted.id}", daemon=True)
+            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
             thread.start()
+
+    def remove(self, hosted: ServedGraph) -> None:
+        """End the thread of a graph after the step in progress."""
+        with self._lock:
+            reconciler = self._running.get(id(hosted))
+            if reconciler is not None:
+                reconciler.stop()
 
     def stop(self) -> None:
         """Stop after the step in progress, waiting for at most a few seconds per graph."""
         # The lock orders this with `_maintain`: a reconciler is either in the list here, or sees the event there.
         with self._lock:
             self._stopped.set()
-            for reconciler in self._running:
+            for reconciler in self._running.values():
                 reconciler.stop()
         for thread in self._threads:
             if thread.is_alive():
@@ -83,7 +94,7 @@ class MaintenanceWorker:
     def _maintain(self, hosted: ServedGraph) -> None:
         # The server itself acts here, not an actor of its policies.
         runtime = replace(hosted.runtime, policy=None)
-        while not self._stopped.is_set():
+        while not self._stopped.is_set() and not hosted.is_removed:
             try:
                 session = open_session(hosted.config.uri, is_read_only=False, runtime=runtime)
             except OmnigraphError as error:
@@ -92,8 +103,10 @@ class MaintenanceWorker:
                 continue
             reconciler = Reconciler(session, self._policy)
             with self._lock:
-                self._running.append(reconciler)
-                if self._stopped.is_set():
+                self._running[id(hosted)] = reconciler
+                if self._stopped.is_set() or hosted.is_removed:
                     reconciler.stop()
             reconciler.run()
+            with self._lock:
+                del self._running[id(hosted)]
             return

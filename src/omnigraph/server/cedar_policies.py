@@ -11,9 +11,16 @@ import cedarpy
 from omnigraph.config.settings_file import read_text
 from omnigraph.errors import SettingsError
 from omnigraph.lru_cache import LruCache
-from omnigraph.policy import Access, Action, Actor, Decision
+from omnigraph.policy import GRAPH_ACTIONS, NAMED_ACTIONS, Access, Action, Actor, Decision
 from omnigraph.row_rules import RowRules
-from omnigraph.server.cedar_row_rules import applies_to_rows, compile_rules, find_problem, iter_static, names_see
+from omnigraph.server.cedar_row_rules import (
+    applies_to_rows,
+    compile_rules,
+    find_problem,
+    iter_static,
+    list_actions,
+    names_see,
+)
 
 SUFFIX = ".cedar"
 _MAX_CACHED_DECISIONS = 8_192
@@ -22,7 +29,8 @@ _MAX_CACHED_CHARACTERS = 1_024
 # Every example is tried when tools are listed for an actor, so their number is bounded.
 _MAX_EXAMPLES = 256
 
-_BRANCH_ACTIONS = ", ".join(f'"{action.value}"' for action in Action if action is not Action.GRAPH_LIST)
+_BRANCH_ACTIONS = ", ".join(f'"{action.value}"' for action in Action if action not in GRAPH_ACTIONS)
+_GRAPH_ACTIONS = ", ".join(f'"{action.value}"' for action in Action if action in GRAPH_ACTIONS)
 # The Cedar schema: a policy that names anything else is rejected when it is loaded.
 SCHEMA = f"""
 entity Group;
@@ -32,7 +40,7 @@ entity Branch in [Graph] = {{ "name": String, "graph": String }};
 action {_BRANCH_ACTIONS} appliesTo {{
   principal: [Actor], resource: [Graph, Branch], context: {{ "query"?: String }}
 }};
-action "{Action.GRAPH_LIST.value}" appliesTo {{
+action {_GRAPH_ACTIONS} appliesTo {{
   principal: [Actor], resource: [Graph], context: {{ "query"?: String }}
 }};
 """
@@ -55,8 +63,11 @@ class CedarPolicies:
 
     def __init__(self, text: str, names: Mapping[str, PolicyName]) -> None:
         self._policies = cedarpy.PolicySet.from_str(text)
-        policies = [policy for _, policy in iter_static(_parse(text))]
+        static = list(iter_static(_parse(text)))
+        policies = [policy for _, policy in static]
+        self._actions = {name: frozenset(list_actions(policy)) for name, policy in static}
         self._row_policies = tuple(filter(applies_to_rows, policies)) if any(map(names_see, policies)) else None
+        self._row_texts = frozenset(_iter_texts(self._row_policies or ()))
         self.names = dict(names)
         self.examples = tuple(dict.fromkeys(_iter_branch_names(text)))[:_MAX_EXAMPLES]
         """Branch names that the policies may treat specially: for each pattern in them, one that matches."""
@@ -113,6 +124,10 @@ class CedarPolicies:
                 self._rules.put(key, known)
         return known[0]
 
+    def names_type(self, name: str) -> bool:
+        """Return whether a policy about rows has the name of a type, as any text that it compares with."""
+        return name in self._row_texts
+
     def of_graph(self, graph: str) -> "GraphPolicy":
         """Return these policies applied to one graph, in the form that a `Runtime` takes."""
         return GraphPolicy(self, graph)
@@ -127,8 +142,13 @@ class CedarPolicies:
         response = cedarpy.is_authorized(request, self._policies, _build_entities(graph, access.actor, access.branch))
         # Cedar skips a policy whose evaluation fails. It may be the one that forbids, so an error denies.
         has_errors = bool(response.diagnostics.errors)
-        reasons = tuple(str(self.names.get(policy, policy)) for policy in sorted(response.diagnostics.reasons))
-        return Decision(is_allowed=bool(response.allowed) and not has_errors, reasons=reasons)
+        deciding = sorted(response.diagnostics.reasons)
+        is_allowed = bool(response.allowed) and not has_errors
+        if is_allowed and access.action in NAMED_ACTIONS:
+            deciding = [policy for policy in deciding if access.action.value in self._actions.get(policy, ())]
+            is_allowed = bool(deciding)
+        reasons = tuple(str(self.names.get(policy, policy)) for policy in deciding)
+        return Decision(is_allowed=is_allowed, reasons=reasons)
 
 
 class Policies(Protocol):
@@ -140,6 +160,10 @@ class Policies(Protocol):
 
     def find_row_rules(self, graph: str, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
         """Return which rows of a branch of a graph an actor sees; None means all."""
+        ...
+
+    def names_type(self, name: str) -> bool:
+        """Return whether a rule about rows may name a type."""
         ...
 
 
@@ -157,6 +181,10 @@ class GraphPolicy:
     def find_row_rules(self, actor: Actor, branch: str | None, query: str | None) -> RowRules | None:
         """Return which rows of a branch of the graph an actor sees; None means all."""
         return self.policies.find_row_rules(self.graph, actor, branch, query)
+
+    def names_type(self, name: str) -> bool:
+        """Return whether a rule about rows may name a type."""
+        return self.policies.names_type(name)
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -209,6 +237,14 @@ def _is_short(graph: str, actor: Actor, branch: str | None, query: str | None) -
     return sum(map(len, names)) <= _MAX_CACHED_CHARACTERS
 
 
+def _iter_texts(policies: object) -> Iterator[str]:
+    """Yield all texts that policies compare with."""
+    for node in _walk_json(policies):
+        match node:
+            case {"Value": str(value)}:
+                yield value
+
+
 def _iter_branch_names(text: str) -> Iterator[str]:
     """Yield texts in policies that may be branch names: string values, filled-in patterns, ids of branches."""
     for node in _walk_json(json.loads(cedarpy.policies_to_json_str(text))["staticPolicies"]):
@@ -228,7 +264,7 @@ def _walk_json(value: object) -> Iterator[object]:
             yield value
             for item in value.values():
                 yield from _walk_json(item)
-        case list():
+        case list() | tuple():
             for item in value:
                 yield from _walk_json(item)
 

@@ -63,7 +63,7 @@ _Operand: TypeAlias = _Known | _Property
 
 def names_see(policy: Json) -> bool:
     """Return whether a policy names the action `see`."""
-    return SEE in _list_actions(policy)
+    return SEE in list_actions(policy)
 
 
 def applies_to_rows(policy: Json) -> bool:
@@ -71,7 +71,8 @@ def applies_to_rows(policy: Json) -> bool:
     return policy["action"]["op"] == "All" or names_see(policy)
 
 
-def _list_actions(policy: Json) -> list[str]:
+def list_actions(policy: Json) -> list[str]:
+    """Return the actions that a policy names; none if it is about every action."""
     return [entity["id"] for entity in _list_action_entities(policy)]
 
 
@@ -83,7 +84,7 @@ def _list_action_entities(policy: Json) -> list[Json]:
 
 def find_problem(policy: Json) -> str | None:
     """Return why a policy about rows can't be compiled, or None."""
-    if names_see(policy) and any(name != SEE for name in _list_actions(policy)):
+    if names_see(policy) and any(name != SEE for name in list_actions(policy)):
         return "it names `see` beside other actions: write a policy of its own for `see`"
     if any(entity["type"] != "Action" for entity in _list_action_entities(policy)):
         return 'the action is `Action::"see"`'

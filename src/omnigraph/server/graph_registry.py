@@ -1,9 +1,10 @@
 """The registry of a server's graphs: opened once and shared by all requests, each under the policy of its actor."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Protocol
 
 from omnigraph.config.server import HostedGraph, ServerConfig
 from omnigraph.errors import Kind, OmnigraphError
@@ -42,6 +43,8 @@ class ServedGraph:
     policies: ReloadingPolicies | None = None
     """The policies of the server, if it has any."""
     tried_at: float = field(default=0.0)
+    is_removed: bool = False
+    """Whether it is no longer served."""
 
     @property
     def id(self) -> str:
@@ -155,6 +158,68 @@ class ServedGraph:
         return any(self.allows(actor, action, branch=branch, query=query) for branch in candidates)
 
 
+class GraphTable(Mapping[str, ServedGraph]):
+    """The graphs of a server by name. Its views can be iterated while other threads add and remove graphs."""
+
+    def __init__(self) -> None:
+        # Replaced, never changed: whoever iterates has one state of it.
+        self._graphs: dict[str, ServedGraph] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> ServedGraph:
+        return self._graphs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._graphs)
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    def values(self) -> ValuesView[ServedGraph]:
+        """Return a live view of the graphs."""
+        return _LiveValues(self)
+
+    def items(self) -> ItemsView[str, ServedGraph]:
+        """Return the graphs at this moment, with their names."""
+        return self._graphs.items()
+
+    def put(self, hosted: ServedGraph) -> None:
+        """Add a graph."""
+        with self._lock:
+            self._graphs = {**self._graphs, hosted.id: hosted}
+
+    def pop(self, name: str) -> ServedGraph | None:
+        """Remove a graph if it is there, and return it."""
+        with self._lock:
+            graphs = dict(self._graphs)
+            found = graphs.pop(name, None)
+            self._graphs = graphs
+        return found
+
+
+class _LiveValues(ValuesView[ServedGraph]):
+    """The values of a table at the moment when an iteration begins."""
+
+    def __init__(self, table: GraphTable) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def __iter__(self) -> Iterator[ServedGraph]:
+        return iter(self._table._graphs.values())  # noqa: SLF001 - its own view
+
+
+class GraphListener(Protocol):
+    """Background work that follows the graphs of a server."""
+
+    def add(self, hosted: ServedGraph) -> None:
+        """Begin to work for a graph."""
+        ...
+
+    def remove(self, hosted: ServedGraph) -> None:
+        """End the work for a graph."""
+        ...
+
+
 class GraphRegistry:
     """The graphs of a server by name, and the policies that apply to them."""
 
@@ -174,20 +239,42 @@ class GraphRegistry:
             embedding=config.embedding or runtime.options.embedding,
             maintenance=runtime.options.maintenance if config.compacts_tails else Maintenance.OFF,
         )
-        self.graphs = {
-            graph.id: ServedGraph(
-                config=graph,
-                runtime=replace(runtime, options=options, policy=self.find_policy(graph.id)),
-                policies=self._policies,
-            )
-            for graph in config.graphs
-        }
+        self._runtime = replace(runtime, options=options)
+        self.graphs = GraphTable()
+        self.listeners: list[GraphListener] = []
+        """What is notified of graphs that are added and removed after the start."""
+        for graph in config.graphs:
+            self.graphs.put(self._build(graph))
 
     def find_policy(self, graph: str) -> Policy | None:
         """Return the policy of a graph name, whether such a graph exists or not; None allows everything."""
         if self._policies is not None:
             return GraphPolicy(self._policies, graph)
         return None if self._is_open_to_all else ReadOnlyPolicy()
+
+    def add(self, graph: HostedGraph) -> None:
+        """Open a graph and serve it from now on.
+
+        Raises:
+            OmnigraphError: It can't be opened.
+        """
+        hosted = self._build(graph)
+        hosted.open()
+        self.graphs.put(hosted)
+        for listener in self.listeners:
+            listener.add(hosted)
+
+    def remove(self, name: str) -> None:
+        """Serve a graph no longer; requests in progress may end with errors."""
+        hosted = self.graphs.pop(name)
+        if hosted is not None:
+            hosted.is_removed = True
+            for listener in self.listeners:
+                listener.remove(hosted)
+
+    def _build(self, graph: HostedGraph) -> ServedGraph:
+        runtime = replace(self._runtime, policy=self.find_policy(graph.id))
+        return ServedGraph(config=graph, runtime=runtime, policies=self._policies)
 
     def open_all(self, *, is_strict: bool = False) -> None:
         """Open all graphs; unless strict, only log a graph whose store does not respond or that is damaged.

@@ -97,6 +97,11 @@ class RequestLimitError(OmnigraphError):
         )
 
     @variant
+    def graphs_full(self, limit: int) -> str:
+        """Report that the server has as many graphs of clients as it may have."""
+        return f"there are {limit} graphs that clients created, the limit of this server: delete one first"
+
+    @variant
     def row_too_large(self, row: int, limit: int) -> str:
         """Report that a single row is too large for a response to an agent."""
         return (
@@ -149,6 +154,11 @@ class ServerUnavailableError(OmnigraphError):
     def address_unavailable(self, address: str, reason: str) -> str:
         """Report that a server can't listen on its address."""
         return f"can't listen on {address}: {reason}; choose another with --bind HOST:PORT"
+
+    @variant
+    def explorer_missing(self) -> str:
+        """Report that the page of the explorer was not built into this installation."""
+        return "this installation has no explorer: install a released wheel, or run `python tools/build_explorer.py`"
 
     @variant
     def mcp_missing(self) -> str:

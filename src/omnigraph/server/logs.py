@@ -30,7 +30,7 @@ _MAX_BUFFERED_LINES = 256
 
 _OWN_LOGGER = "omnigraph"
 # Libraries whose warnings are logged. Their arguments may quote a request, so only the message template is written.
-_LIBRARY_LOGGERS = ("asyncio", "mcp", "uvicorn")
+_LIBRARY_LOGGERS = ("asyncio", "mcp", "uvicorn", "opentelemetry")
 
 _REQUEST_FIELDS = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, REQUEST, None, None))
 

@@ -4,6 +4,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKET_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -59,6 +60,28 @@ class Metrics:
             histogram = self._histograms[name].setdefault(tuple(sorted(labels.items())), _Histogram())
             histogram.counts[bisect_left(BUCKET_SECONDS, seconds)] += 1
             histogram.total += seconds
+
+    def forget(self, label: str, value: str) -> None:
+        """Remove the series with this value of a label: what it names is gone."""
+        with self._lock:
+            all_series: list[dict[Labels, Any]] = [*self._counters.values(), *self._histograms.values()]
+            for series in all_series:
+                for labels in [labels for labels in series if (label, value) in labels]:
+                    del series[labels]
+
+    def list_kinds(self) -> dict[str, tuple[str, str]]:
+        """Return type and help of each metric by name."""
+        with self._lock:
+            return dict(self._helps)
+
+    def sample(self, name: str) -> list[tuple[Labels, float]]:
+        """Return the current values of a counter or gauge; of a histogram, the sum of its observations."""
+        if name in self._callbacks:
+            return [(tuple(sorted(labels.items())), value) for labels, value in self._callbacks[name]()]
+        with self._lock:
+            if name in self._counters:
+                return list(self._counters[name].items())
+            return [(labels, histogram.total) for labels, histogram in self._histograms[name].items()]
 
     def render(self, is_visible: Callable[[str], bool] = lambda _: True) -> str:
         """Return all metrics in the text format; of those by graph, only of visible graphs."""

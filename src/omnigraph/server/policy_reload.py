@@ -56,6 +56,10 @@ class ReloadingPolicies:
         """Return which rows of a branch of a graph an actor sees; None means all."""
         return self._load_current().find_row_rules(graph, actor, branch, query)
 
+    def names_type(self, name: str) -> bool:
+        """Return whether a rule about rows may name a type."""
+        return self._load_current().names_type(name)
+
     def _load_current(self) -> CedarPolicies:
         now = self._clock.monotonic()
         if now - self._checked_at < _POLL_SECONDS:

@@ -26,18 +26,26 @@ class Scrubber:
         """Set the days for one pass over all files of a graph (above 0), and the check for running requests."""
         self._is_busy = is_busy
         self._stopped = threading.Event()
-        self._scrubs = {
-            hosted.id: Scrub(hosted.config.uri, replace(hosted.runtime, policy=None), days) for hosted in graphs
-        }
-        self._threads = [
-            threading.Thread(target=self._run, args=(scrub,), name=f"scrub {name}", daemon=True)
-            for name, scrub in self._scrubs.items()
-        ]
+        self._days = days
+        self._graphs = list(graphs)
+        # Replaced, never changed: reports are collected at any time.
+        self._scrubs: dict[str, Scrub] = {hosted.id: self._build(hosted) for hosted in self._graphs}
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        for hosted in self._graphs:
+            self._start(hosted, self._scrubs[hosted.id])
+
+    def add(self, hosted: ServedGraph) -> None:
+        """Start a thread for a graph."""
+        scrub = self._build(hosted)
+        self._scrubs = {**self._scrubs, hosted.id: scrub}
+        self._start(hosted, scrub)
+
+    def remove(self, hosted: ServedGraph) -> None:
+        """Report a graph no longer; its thread ends before its next step."""
+        self._scrubs = {name: scrub for name, scrub in self._scrubs.items() if name != hosted.id}
 
     def stop(self) -> None:
         """Stop after the chunk in progress, waiting for at most a few seconds."""
@@ -52,11 +60,19 @@ class Scrubber:
         """Return the progress of each graph's scrub."""
         return {name: scrub.report() for name, scrub in self._scrubs.items()}
 
-    def _run(self, scrub: Scrub) -> None:
+    def _build(self, hosted: ServedGraph) -> Scrub:
+        return Scrub(hosted.config.uri, replace(hosted.runtime, policy=None), self._days)
+
+    def _start(self, hosted: ServedGraph, scrub: Scrub) -> None:
+        thread = threading.Thread(target=self._run, args=(hosted, scrub), name=f"scrub {hosted.id}", daemon=True)
+        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        thread.start()
+
+    def _run(self, hosted: ServedGraph, scrub: Scrub) -> None:
         delay = _START_SECONDS
-        while not self._stopped.wait(min(delay, _MAX_WAIT_SECONDS)):
+        while not self._stopped.wait(min(delay, _MAX_WAIT_SECONDS)) and not hosted.is_removed:
             self._yield_to_requests()
-            if not self._stopped.is_set():
+            if not self._stopped.is_set() and not hosted.is_removed:
                 delay = scrub.step()
         scrub.close()
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -26,15 +26,20 @@ from omnigraph.runtime import Runtime
 from omnigraph.server.admission import Admission
 from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
+from omnigraph.server.backup_worker import BackupReport, BackupWorker
 from omnigraph.server.branch_watchers import BranchWatchers
 from omnigraph.server.fleet import LONG_SECONDS, Fleet
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
+from omnigraph.server.graph_root import GraphRoot
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
 from omnigraph.server.jwt_tokens import JwtTokens
-from omnigraph.server.metrics import Metrics, Samples
+from omnigraph.server.metrics import GRAPH_LABEL, Metrics, Samples
+from omnigraph.server.one_time_codes import OneTimeCodes
+from omnigraph.server.running_queries import RunningQueries
 from omnigraph.server.scrubber import Scrubber
+from omnigraph.server.traces import Traces, load_traces
 from omnigraph.storage.io_counters import count_process_requests
-from omnigraph.telemetry import RECOVERIES, log
+from omnigraph.telemetry import RECOVERIES, Telemetry, log
 
 # The actor of all requests to a server without authentication.
 ANONYMOUS_ACTOR = Actor(name="anonymous")
@@ -77,6 +82,11 @@ class Exchange:
     code: str | None = None
     """The error code, if the request failed."""
 
+    @property
+    def action_name(self) -> str | None:
+        """The action of the policy, if the request has one."""
+        return None if self.action is None else self.action.value
+
     def to_log_fields(self) -> dict[str, object]:
         """Return the fields of the request's log line."""
         fields: dict[str, object] = {
@@ -118,21 +128,43 @@ class Service:
     """Optimizes the graphs in the background, if configured."""
     healer: Healer | None = None
     """Recovers interrupted operations."""
+    backup_worker: BackupWorker | None = None
+    """Backs the graphs up on a schedule, if configured."""
     scrubber: Scrubber | None = None
     """Verifies files in the background, unless disabled in the settings."""
+    graph_root: GraphRoot = field(init=False)
+    """The graphs that clients create and delete."""
+    running: RunningQueries = field(init=False)
+    """The requests that can be cancelled by their names."""
+    codes: OneTimeCodes = field(init=False)
+    """The codes by which pages get their tokens."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
+    traces: Traces | None = None
+    """Where requests are recorded, if the settings say so."""
     _threads: int = field(default_factory=count_cores, init=False, repr=False)
     """The threads of one query by default; the system is asked once, not with each request."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
     """The budgets of operations in progress, which a shutdown cancels."""
 
+    def __post_init__(self) -> None:
+        self.graph_root = GraphRoot(self.config, self.runtime, self.registry)
+        self.running = RunningQueries(self.runtime.clock)
+        self.codes = OneTimeCodes(self.runtime.clock)
+
     @classmethod
     def start(
-        cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False, fleet: Fleet | None = None
+        cls,
+        config: ServerConfig,
+        runtime: Runtime,
+        *,
+        is_open_to_all: bool = False,
+        grants_all: bool = False,
+        fleet: Fleet | None = None,
     ) -> "Service":
         """Open all graphs, load tokens, policies and stored queries, and start the background threads.
 
+        A server that is open to all needs no token. One that `grants_all` does, and any token may do everything.
         Of several workers, only one maintains, recovers and verifies the graphs.
 
         Raises:
@@ -143,15 +175,24 @@ class Service:
             jwts = JwtTokens(config.jwt_issuers, runtime.clock)
             jwts.start()
             tokens = Tokens(config.tokens_file, config.given_tokens, runtime.clock, jwts)
-        registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all)
+        traces = None
+        if config.has_telemetry:
+            traces = load_traces()
+            runtime = replace(runtime, telemetry=Telemetry(parent=runtime.telemetry, spans=traces))
+        registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all or grants_all)
         registry.open_all()
         admission = Admission(config.limits, fleet)
         service = cls(
             config=config, runtime=runtime, registry=registry, tokens=tokens, admission=admission, fleet=fleet
         )
         _declare_metrics(service)
+        registry.listeners.append(_MetricsListener(service.metrics))
         if fleet is None or fleet.is_home:
             _start_background(service)
+        service.traces = traces
+        if traces is not None:
+            traces.export(service.metrics)
+        service.graph_root.start()
         return service
 
     @property
@@ -231,20 +272,27 @@ class Service:
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, to its end."""
-        return await self.admission.run(get_exchange(request).actor.name, work)
+        exchange = get_exchange(request)
+        return await self.admission.run(exchange.actor.name, self._trace(exchange, work))
 
     async def write(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, counted as one of the actor's writes."""
-        actor = get_exchange(request).actor.name
-        with self.admission.admit_write(actor):
-            return await self.admission.run_write(actor, work)
+        exchange = get_exchange(request)
+        with self.admission.admit_write(exchange.actor.name):
+            return await self.admission.run_write(exchange.actor.name, self._trace(exchange, work))
 
     async def mutate(self, request: Request, work: Callable[[], T]) -> T:
         """Run a mutation like `write`; while it waits for its commit, it leaves its place to others."""
-        if get_exchange(request).is_relayed:
+        exchange = get_exchange(request)
+        work = self._trace(exchange, work)
+        if exchange.is_relayed:
             return await self.admission.run_mutation(work)
-        with self.admission.admit_write(get_exchange(request).actor.name):
+        with self.admission.admit_write(exchange.actor.name):
             return await self.admission.run_mutation(work)
+
+    def _trace(self, exchange: Exchange, work: Callable[[], T]) -> Callable[[], T]:
+        """Return work that is recorded as a part of its request, if traces are collected."""
+        return work if self.traces is None else self.traces.trace_work(exchange, work)
 
     async def read(
         self,
@@ -254,8 +302,9 @@ class Service:
         *,
         is_long: bool = False,
         key: Hashable | None = None,
+        query_id: str | None = None,
     ) -> T:
-        """Run `work` in a thread, and cancel its budget if the client disconnects.
+        """Run `work` in a thread, and cancel its budget if the client disconnects, or cancels `query_id`.
 
         Long work queues with the writes, so that it leaves threads to short reads. If there are workers for long
         requests, they do it; and also work that is not done after a while, which is known by its `key` from then on.
@@ -263,6 +312,15 @@ class Service:
         Raises:
             HandedOverError: One of them is to answer this request.
         """
+        # The last part of the path names what runs, as in `/graphs/{graph}/query`.
+        exchange = get_exchange(request)
+        route = getattr(request.scope.get("route"), "path", "").rpartition("/")[2]
+        with self.running.track(exchange.graph or "", exchange.actor.name, query_id, route, budget):
+            return await self._read_watched(request, budget, work, is_long=is_long, key=key)
+
+    async def _read_watched(
+        self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool, key: Hashable | None
+    ) -> T:
         exchange = get_exchange(request)
         fleet = None if exchange.is_relayed or exchange.action is Action.CHANGE else self.fleet
         if fleet is not None and fleet.find_long_worker() is None:
@@ -356,6 +414,11 @@ class Service:
 
     def close(self) -> None:
         """Stop the background threads, and wait for running work."""
+        if self.traces is not None:
+            self.traces.close()
+        self.graph_root.stop()
+        if self.backup_worker is not None:
+            self.backup_worker.stop()
         if self.scrubber is not None:
             self.scrubber.stop()
         if self.maintenance_worker is not None:
@@ -367,17 +430,36 @@ class Service:
         self.admission.close()
 
 
+class _MetricsListener:
+    """Removes the series of graphs that are no longer served."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def add(self, hosted: ServedGraph) -> None:
+        """See GraphListener."""
+
+    def remove(self, hosted: ServedGraph) -> None:
+        """See GraphListener."""
+        self._metrics.forget(GRAPH_LABEL, hosted.id)
+
+
 def _start_background(service: Service) -> None:
     """Start the threads that maintain, recover and verify the graphs."""
     config, graphs = service.config, service.registry.graphs
     if config.maintenance is not None:
         service.maintenance_worker = MaintenanceWorker(graphs.values(), config.maintenance)
         service.maintenance_worker.start()
+        service.registry.listeners.append(service.maintenance_worker)
     service.healer = Healer(graphs.values(), config.recovery_seconds)
     service.healer.start()
     if config.scrub_days:  # 0 disables scrubbing
         service.scrubber = Scrubber(graphs.values(), config.scrub_days, lambda: service.admission.working > 0)
         service.scrubber.start()
+        service.registry.listeners.append(service.scrubber)
+    if config.backup is not None:
+        service.backup_worker = BackupWorker(graphs, config.backup)
+        service.backup_worker.start()
 
 
 def summarize_damage(service: Service) -> tuple[bool, int, int]:
@@ -522,6 +604,31 @@ def _declare_metrics(service: Service) -> None:
         type="counter",
     )
     _declare_scrub_metrics(service)
+    _declare_backup_metrics(service)
+
+
+def _declare_backup_metrics(service: Service) -> None:
+    """Declare the metrics of scheduled backups, by graph; a graph without a backup has no time of one."""
+
+    def sample_reports(read: Callable[[BackupReport], float | None]) -> Callable[[], Samples]:
+        def sample() -> Samples:
+            reports = {} if service.backup_worker is None else service.backup_worker.collect_reports()
+            values = ((name, read(report)) for name, report in reports.items())
+            return [({GRAPH_LABEL: name}, value) for name, value in values if value is not None]
+
+        return sample
+
+    service.metrics.declare_callback(
+        "omnigraph_backup_last_timestamp_seconds",
+        "Time of the newest backup of a graph.",
+        sample_reports(lambda report: None if report.newest is None else report.newest.timestamp()),
+    )
+    service.metrics.declare_callback(
+        "omnigraph_backup_failures_total",
+        "Backups that failed, by graph.",
+        sample_reports(lambda report: report.failures),
+        type="counter",
+    )
 
 
 def _declare_scrub_metrics(service: Service) -> None:

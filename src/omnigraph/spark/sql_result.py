@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from omnigraph.engine.output.sql_columns import convert_table, find_duplicate_name
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.ops.query import QueryCall, build_target, resolve_snapshot
 from omnigraph.ops.session import Session
 from omnigraph.spark.query.query_result import fetch_result

@@ -86,7 +86,14 @@ class DamagedError(CorruptError):
     place: str
     reason: str
 
+    @variant
+    def backup_damaged(self, uri: str, key: str, reason: str) -> str:
+        """Report that a file of a repository of backups is not what was written."""
+        return f"{key} of the backups at {uri} is damaged: {reason}; restore another backup, or from another copy"
+
     def __str__(self) -> str:
+        if self.code in self.variants:
+            return super().__str__()
         # `place` is usually a key, but may also be a description, such as that of an index.
         owner = _OWNERS.get(self.place.partition("/")[0])
         ownership = "" if owner is None else f"; it belongs to {owner}"

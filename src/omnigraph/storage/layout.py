@@ -15,6 +15,8 @@ AUDIT = "_graph_commit_recoveries.lance"
 RESERVE = f"{RECOVERY}/.reserve"
 SCHEMA_COPY = "_schema.pg"
 DERIVED = "_derived"
+# Below the root of a repository of backups, which has the table files of all of them beside it.
+BACKUPS = "backups"
 
 VERSION_NOTE = "newest_version"
 # Below a table: objects that list the checksums of files whose names carry none.

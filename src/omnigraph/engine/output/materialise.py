@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.execution_context import ExecutionContext
-from omnigraph.query.expr import ArrayOf, EdgeRef, EntityType, ExprType, MetaColumn, NodeRef, Prop, RecordOf
+from omnigraph.query.expr import ArrayOf, EdgeRef, Entity, EntityType, ExprType, MetaColumn, NodeRef, Prop, RecordOf
 from omnigraph.query.union_types import TYPE_COLUMN, is_union, list_object_fields
 from omnigraph.schema.arrow import TYPE_KEY, to_arrow_type
 from omnigraph.schema.catalog import Catalog, Property
@@ -16,6 +16,8 @@ from omnigraph.storage.arrow_buffers import is_valid
 
 # What an object takes in each of its columns, at least: an offset or a number, and a bit for null.
 _BYTES_PER_VALUE = 9
+# What every object of a node or edge has after its ids: the name of its type.
+TYPE_PROPERTY = Property(name=TYPE_COLUMN, type=Scalar.STRING)
 
 
 # --- schemas -------------------------------------------------------------------------------------------
@@ -46,7 +48,7 @@ def build_output_field(name: str, type_: ExprType, catalog: Catalog, *, nullable
 def build_entity_fields(
     type_: EntityType, properties: Sequence[Property | Prop], *, nullable: bool
 ) -> tuple[pa.Field, ...]:
-    """Return the fields of the object of a whole node or edge: its ids, then its properties.
+    """Return the fields of the object of a whole node or edge: its ids, then `@type` and its properties.
 
     In an object that may be null all fields may be: Parquet has no place for the fields of a null object otherwise.
     """
@@ -60,15 +62,17 @@ def list_ids(type_: EntityType) -> tuple[MetaColumn, ...]:
 
 
 def list_object_properties(type_: EntityType, catalog: Catalog) -> tuple[Property, ...]:
-    """Return the properties that the object of a node or edge has: all that are neither Blob nor Vector.
+    """Return what the object of a node or edge has after its ids: `@type`, and all properties but Blob and Vector.
 
-    The object of a union has its `@type`, and what any of its members has.
+    The object of a union has what any of its members has.
     """
     properties = list_object_fields(catalog, type_.name)
-    shown = tuple(p for p in properties if not isinstance(p.type, VectorOf) and p.type is not Scalar.BLOB)
-    if not is_union(type_.name):
-        return shown
-    return (Property(name=TYPE_COLUMN, type=Scalar.STRING), *shown)
+    return (TYPE_PROPERTY, *(p for p in properties if not isinstance(p.type, VectorOf) and p.type is not Scalar.BLOB))
+
+
+def list_entity_properties(entity: Entity) -> tuple[Property | Prop, ...]:
+    """Return the same for an entity of a plan, whose fields have `@type` only where rows of several types unite."""
+    return entity.fields if is_union(entity.type.name) else (TYPE_PROPERTY, *entity.fields)
 
 
 def _build_value_field(name: str, type_: ValueType, nullable: bool) -> pa.Field:

@@ -11,9 +11,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.bindings import Bindings, Positions
+from omnigraph.engine.column_types import add_shape
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.operators.union_edges import unite_positions
-from omnigraph.engine.output.materialise import build_entity_fields, build_output_field, materialise
+from omnigraph.engine.output.materialise import (
+    build_entity_fields,
+    build_output_field,
+    list_entity_properties,
+    materialise,
+)
 from omnigraph.engine.physical_plan import get_type_name
 from omnigraph.engine.predicate_eval import Column, VariableValue, evaluate_over
 from omnigraph.engine.scalar_eval import OverflowLog
@@ -126,9 +132,12 @@ class Frame:
                 return self._read_column(expr.variable, expr.part.value, pa.utf8(), rows)
             case Entity():
                 parts = [self._read_column(expr.variable, meta.value, pa.utf8(), rows) for meta in expr.ids]
-                parts += [self._read_column(p.variable, p.name, to_arrow_type(p.type), rows) for p in expr.fields]
+                parts += [
+                    self._read_column(expr.variable, p.name, to_arrow_type(p.type), rows)
+                    for p in list_entity_properties(expr)
+                ]
                 is_missing = build_array(self.get_positions(expr.variable, rows) < 0) if expr.nullable else None
-                fields = list(build_entity_fields(expr.type, expr.fields, nullable=expr.nullable))
+                fields = list(build_entity_fields(expr.type, list_entity_properties(expr), nullable=expr.nullable))
                 return pa.StructArray.from_arrays(parts, fields=fields, mask=is_missing)
             case Nearest() | Bm25() | Rrf() | Mmr() | Rerank():
                 variable = find_variable(expr)
@@ -310,6 +319,6 @@ def project(frame: Frame, query: ReadQuery, schema: pa.Schema) -> pa.RecordBatch
 
 def _build_field(name: str, expr: Expr, catalog: Catalog) -> pa.Field:
     if isinstance(expr, Entity):
-        fields = build_entity_fields(expr.type, expr.fields, nullable=expr.nullable)
-        return pa.field(name, pa.struct(list(fields)), nullable=expr.nullable)
-    return build_output_field(name, expr.type, catalog, nullable=expr.nullable)
+        fields = build_entity_fields(expr.type, list_entity_properties(expr), nullable=expr.nullable)
+        return add_shape(pa.field(name, pa.struct(list(fields)), nullable=expr.nullable), expr.type)
+    return add_shape(build_output_field(name, expr.type, catalog, nullable=expr.nullable), expr.type)

@@ -1,5 +1,6 @@
 """Turn the matches of a pattern into the rows of a result: rank, aggregate, deduplicate, sort, limit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,6 +62,27 @@ class ResultFrame:
         with budget.resume():
             budget.check()
             return project(self.frame if is_all else self.frame.slice(start, stop), self.query, self.schema)
+
+    def take(self, rows: Rows) -> pa.RecordBatch:
+        """Read the columns of the rows with these numbers, in this order; the clock is as in `fetch`."""
+        budget = self.frame.context.budget
+        with budget.resume():
+            budget.check()
+            return project(self.frame.take(rows), self.query, self.schema)
+
+    def read_columns(self, names: Sequence[str]) -> pa.Table:
+        """Read some columns of all rows; the clock is as in `fetch`."""
+        values = {column.name: column.value for column in self.query.output}
+        with self.frame.context.budget.resume():
+            return pa.table({name: self.frame.evaluate(values[name]) for name in names})
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds in memory: where the rows are, and what was computed of all of them."""
+        frame = self.frame
+        arrays = sum(positions.nbytes for positions in frame.bindings.columns.values())
+        scores = sum(column.positions.nbytes + column.values.nbytes for column in frame.scores.values())
+        return int(arrays + scores + sum(values.nbytes for values in frame.aggregates.values()))
 
     def with_budget(self, budget: Budget) -> "ResultFrame":
         """Return the same rows, to be fetched within another budget."""

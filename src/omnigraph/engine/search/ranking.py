@@ -217,6 +217,8 @@ def _iter_relevance(
             if segment_postings is not None:
                 at, times, lengths = segment_postings
                 hits[stem].append((at if base == 0 else at.astype(np.int64) + base, times, lengths))
+    if not count:  # every text is hidden from the actor
+        return
     for postings in iter_with_check(hits.values(), check):
         idf = _compute_idf(sum(len(at) for at, _, _ in postings), count)
         for at, times, lengths in postings:

@@ -42,10 +42,12 @@ class RemoteDiff:
     _types: Sequence[str] | None
 
     @classmethod
-    def from_states(cls, calls: GraphCalls, before: str, after: str, types: Sequence[str] | None) -> "RemoteDiff":
+    def from_states(
+        cls, calls: GraphCalls, before: str, after: str, types: Sequence[str] | None, base: str | None = None
+    ) -> "RemoteDiff":
         """Compare two states as they are now: later writes do not change the result."""
         # The server resolves both states to commits, which stay the same from then on.
-        page = calls.get("diff", before=before, after=after, types=types, limit=1)
+        page = calls.get("diff", before=before, after=after, types=types, base=base, limit=1)
         return cls(calls, page["before"], page["after"], types)
 
     def to_json(self) -> Document:

@@ -150,9 +150,11 @@ class RemoteHistory:
         """Return every version that a node or edge has had on a branch, newest first."""
         return RemoteDocument(self._calls.get("history", type=type_name, id=id, branch=branch, limit=limit))
 
-    def diff(self, before: str, after: str, *, types: Sequence[str] | None = None) -> RemoteDiff:
+    def diff(
+        self, before: str, after: str, *, types: Sequence[str] | None = None, base: str | None = None
+    ) -> RemoteDiff:
         """Compare two states; differences are fetched on demand."""
-        return RemoteDiff.from_states(self._calls, before, after, types)
+        return RemoteDiff.from_states(self._calls, before, after, types, base)
 
 
 class RemoteBranches:

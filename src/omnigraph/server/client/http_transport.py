@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -21,7 +22,7 @@ from omnigraph.server.http.request_bodies import JSON, encode_json
 # Bodies of files are sent, and streamed responses are read, in chunks of this size.
 CHUNK_BYTES = 256 * 1024
 # More threads than this may send requests at the same time; further connections are closed after use.
-_MAX_IDLE_CONNECTIONS = 8
+MAX_IDLE_CONNECTIONS = 8
 
 Body = bytes | Iterator[bytes] | None
 
@@ -47,11 +48,49 @@ class ServerUnreachableError(OmnigraphError):
         )
 
 
+class CallHandle:
+    """The requests of one call, which another thread can end. A call runs with its handle in `CURRENT_CALL`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections: set[HTTPConnection] = set()
+        self.is_aborted = False
+        """Whether its requests were ended, so that none begins again."""
+
+    def begin(self, connection: HTTPConnection) -> None:
+        """Add a connection before a request is sent over it."""
+        with self._lock:
+            self._connections.add(connection)
+
+    def end(self, connection: HTTPConnection) -> None:
+        """Remove a connection that is no longer in use."""
+        with self._lock:
+            self._connections.discard(connection)
+
+    def abort(self) -> None:
+        """Close the connections in use; the server notices, and cancels what it reads for them."""
+        with self._lock:
+            self.is_aborted = True
+            connections = list(self._connections)
+        for connection in connections:
+            _shut_down(connection)
+
+
+CURRENT_CALL: ContextVar[CallHandle | None] = ContextVar("omnigraph_call", default=None)
+
+
 class Transport:
     """A pool of connections to one server. Thread-safe: each request has its own connection while it runs."""
 
     def __init__(
-        self, url: str, token: str | None, *, seconds: float, allow_plain_http: bool, retries: int = MAX_RETRIES
+        self,
+        url: str,
+        token: str | None,
+        *,
+        seconds: float,
+        allow_plain_http: bool,
+        retries: int = MAX_RETRIES,
+        max_idle: int = MAX_IDLE_CONNECTIONS,
     ) -> None:
         """Check the URL; connections are opened by the first requests.
 
@@ -77,9 +116,12 @@ class Transport:
         self._token = token
         self._seconds = seconds
         self._retries = retries
+        self._max_idle = max_idle
         self._lock = threading.Lock()
         self._idle: list[HTTPConnection] = []
-        self._active: set[HTTPConnection] = set()
+        # With the number of closes before each began: a connection of before the last one is not kept.
+        self._active: dict[HTTPConnection, int] = {}
+        self._closes = 0
         # A request that began before the latest of them is not sent again.
         self._aborts = 0
 
@@ -150,10 +192,10 @@ class Transport:
             yield response
             is_done = response.isclosed()
         finally:
-            self._deactivate(connection)
+            closes = self._deactivate(connection)
             # Unread bytes of this response would be taken for the next one: only a finished connection is reused.
             if is_done:
-                self._release(connection)
+                self._release(connection, closes)
             else:
                 connection.close()
 
@@ -172,10 +214,14 @@ class Transport:
         The connection is an active one, from before the request is sent.
         """
         aborts = self._aborts
+        call = CURRENT_CALL.get()
+
+        def is_ended() -> bool:
+            return self._aborts != aborts or (call is not None and call.is_aborted)
+
         while True:
             connection = self._acquire(seconds)
-            with self._lock:
-                self._active.add(connection)
+            self._activate(connection)
             failure: OmnigraphError
             try:
                 response = self._send(connection, method, target, payload, headers)
@@ -185,22 +231,32 @@ class Transport:
             except BaseException as error:
                 self._deactivate(connection)
                 connection.close()
-                if not isinstance(error, ServerUnreachableError) or self._aborts != aborts:
+                if not isinstance(error, ServerUnreachableError) or is_ended():
                     raise
                 failure = error
                 plan.wait_after_outage(error, is_sent=error.is_sent)
             else:
-                self._deactivate(connection)
-                self._release(connection)
+                self._release(connection, self._deactivate(connection))
                 failure = decode_error(data, response.status, sources)
                 plan.wait_after_response(failure, response.getheader("Retry-After"))
             # What the caller ended while it waited must not begin again.
-            if self._aborts != aborts:
+            if is_ended():
                 raise failure
 
-    def _deactivate(self, connection: HTTPConnection) -> None:
+    def _activate(self, connection: HTTPConnection) -> None:
+        call = CURRENT_CALL.get()
+        if call is not None:
+            call.begin(connection)
         with self._lock:
-            self._active.discard(connection)
+            self._active[connection] = self._closes
+
+    def _deactivate(self, connection: HTTPConnection) -> int:
+        """Count a connection as no longer in use; return the number of closes before it began."""
+        call = CURRENT_CALL.get()
+        if call is not None:
+            call.end(connection)
+        with self._lock:
+            return self._active.pop(connection, -1)
 
     def iter_chunks(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield the bytes of a response as they arrive.
@@ -214,6 +270,7 @@ class Transport:
     def close(self) -> None:
         """Close all idle connections."""
         with self._lock:
+            self._closes += 1
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -224,10 +281,7 @@ class Transport:
             self._aborts += 1
             active = list(self._active)
         for connection in active:
-            if connection.sock is not None:
-                # Closing alone would not wake the thread that waits for the response.
-                with suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+            _shut_down(connection)
 
     def _send(
         self, connection: HTTPConnection, method: str, target: str, body: Body, headers: dict[str, str]
@@ -272,12 +326,19 @@ class Transport:
             return HTTPSConnection(self._host, self._port, timeout=seconds, context=ssl.create_default_context())
         return HTTPConnection(self._host, self._port, timeout=seconds)
 
-    def _release(self, connection: HTTPConnection) -> None:
+    def _release(self, connection: HTTPConnection, closes: int) -> None:
         with self._lock:
-            if connection.sock is not None and len(self._idle) < _MAX_IDLE_CONNECTIONS:
+            if connection.sock is not None and closes == self._closes and len(self._idle) < self._max_idle:
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+def _shut_down(connection: HTTPConnection) -> None:
+    if connection.sock is not None:
+        # Closing alone would not wake the thread that waits for the response.
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def quote_path(*parts: str) -> str:

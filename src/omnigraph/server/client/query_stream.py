@@ -10,7 +10,8 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.ipc as pa_ipc
 
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.server.client.http_transport import Transport
 
 # Arrow asks for a few bytes at a time; each read of a response would lock and copy.
@@ -38,6 +39,9 @@ class QueryStream:
         self.query_name = headers["Omnigraph-Query"]
         self.notes: tuple[str, ...] = tuple(json.loads(headers.get("Omnigraph-Notes", "[]")))
         """What to know about the rows: a traversal that its upper bound cut off. Usually empty."""
+        total = headers.get("Omnigraph-Total-Rows")
+        self.total_rows = None if total is None else int(total)
+        """The number of all rows, if these are a window of them."""
         # Only now: if something of it is missing, the caller closes the response.
         self._stack = stack.pop_all()
 
@@ -74,6 +78,7 @@ class QueryStream:
             target=self.target,
             query_name=self.query_name,
             notes=self.notes,
+            total_rows=self.total_rows,
         )
 
     def close(self) -> None:

@@ -4,8 +4,9 @@ from typing import Self
 
 from omnigraph.errors import BadArgumentError
 from omnigraph.server.client.algorithms import RemoteAlgorithms
+from omnigraph.server.client.browse import RemoteBrowse
 from omnigraph.server.client.history import RemoteHistory
-from omnigraph.server.client.http_transport import Transport
+from omnigraph.server.client.http_transport import MAX_IDLE_CONNECTIONS, Transport
 from omnigraph.server.client.maintenance import RemoteMaintenance
 from omnigraph.server.client.reads import RemoteReads
 from omnigraph.server.client.requests import GraphCalls
@@ -24,6 +25,7 @@ def connect(
     seconds: float = _TIMEOUT_SECONDS,
     allow_plain_http: bool = False,
     retries: int = MAX_RETRIES,
+    max_connections: int = MAX_IDLE_CONNECTIONS,
 ) -> "RemoteGraph":
     """Connect to a graph on a server, by name; without a name, to the only graph that the token's owner may see.
 
@@ -36,19 +38,22 @@ def connect(
         allow_plain_http: Send the token over plain HTTP to any host. Use it on a trusted network only.
         retries: How often a request is sent again that the server refused because it is busy or stopping, after the
             time that it asks for; also one that reads or has an idempotency key, if the connection broke off.
+        max_connections: How many connections are kept for later requests; more threads open further ones.
 
     Raises:
         BadArgumentError: The URL is not a valid server address, the token would be sent unencrypted, or no name was
             given and the server shows several graphs or none.
         ServerUnreachableError: The server does not respond.
     """
-    transport = Transport(url, token, seconds=seconds, allow_plain_http=allow_plain_http, retries=retries)
+    transport = Transport(
+        url, token, seconds=seconds, allow_plain_http=allow_plain_http, retries=retries, max_idle=max_connections
+    )
     if graph is None:
-        names = _read_names(transport)
-        if len(names) != 1:
-            listed = ", ".join(names) or "none that you may see"
-            raise BadArgumentError("graph", "left out", f"name one of the server's graphs: {listed}")
-        graph = names[0]
+        try:
+            graph = _find_only_name(transport)
+        except BaseException:
+            transport.close()
+            raise
     return RemoteGraph(transport, graph)
 
 
@@ -66,11 +71,19 @@ def list_graphs(url: str, token: str | None) -> list[str]:
         transport.close()
 
 
+def _find_only_name(transport: Transport) -> str:
+    names = _read_names(transport)
+    if len(names) != 1:
+        listed = ", ".join(names) or "none that you may see"
+        raise BadArgumentError("graph", "left out", f"name one of the server's graphs: {listed}")
+    return names[0]
+
+
 def _read_names(transport: Transport) -> list[str]:
     return [entry["id"] for entry in transport.request_json("GET", "/graphs")["graphs"]]
 
 
-class RemoteGraph(RemoteReads, RemoteHistory, RemoteWrites, RemoteMaintenance):
+class RemoteGraph(RemoteReads, RemoteBrowse, RemoteHistory, RemoteWrites, RemoteMaintenance):
     """A graph on a server: the methods of `Graph`, with the same results and errors. Thread-safe.
 
     Commits are signed by the owner of the token. Create it with `omnigraph.connect`; `close` it, or use it in `with`.

@@ -27,7 +27,9 @@ from omnigraph.server.http.request_bodies import ARROW, NDJSON
 _QUERY_NAME = "query.gq"
 _SCHEMA_NAME = "schema.pg"
 # The routes of POST requests that only read. A stored query may write.
-_READING_ROUTES = frozenset({"query", "sql", "explain", "complete", "export", "schema/plan"})
+_READING_ROUTES = frozenset(
+    {"query", "sql", "cypher", "explain", "complete", "lint", "neighbours", "search", "export", "schema/plan"}
+)
 
 
 class GraphCalls:

@@ -146,6 +146,7 @@ class RemoteWrites:
         strategy: Strategy | str | None = None,
         actor: str = ANONYMOUS,
         message: str | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
         resolutions: Iterable[Mapping[str, Any]] | None = None,
         all_conflicts: bool = False,
@@ -159,6 +160,7 @@ class RemoteWrites:
             "into": into,
             "strategy": _get_name(strategy),
             "message": message,
+            "idempotency_key": idempotency_key,
             "dry_run": dry_run,
             **_build_resolving(resolutions, all_conflicts=all_conflicts),
             "seconds": seconds,
@@ -174,6 +176,7 @@ class RemoteWrites:
         strategy: Strategy | str | None = None,
         actor: str = ANONYMOUS,
         message: str | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
         resolutions: Iterable[Mapping[str, Any]] | None = None,
         all_conflicts: bool = False,
@@ -183,6 +186,7 @@ class RemoteWrites:
         """Undo the changes of one commit in a new one; see `Graph.revert`."""
         check_actor(actor)
         limits: dict[str, object] = {"seconds": seconds, "memory_bytes": memory_bytes}
+        limits["idempotency_key"] = idempotency_key
         limits |= _build_resolving(resolutions, all_conflicts=all_conflicts)
         return self._post_merge("revert", {**_build_undo(commit, branch, strategy, message, dry_run), **limits})
 
@@ -194,6 +198,7 @@ class RemoteWrites:
         strategy: Strategy | str | None = None,
         actor: str = ANONYMOUS,
         message: str | None = None,
+        idempotency_key: str | None = None,
         dry_run: bool = False,
         resolutions: Iterable[Mapping[str, Any]] | None = None,
         all_conflicts: bool = False,
@@ -203,6 +208,7 @@ class RemoteWrites:
         """Apply the changes of one commit to a branch; see `Graph.cherry_pick`."""
         check_actor(actor)
         limits: dict[str, object] = {"seconds": seconds, "memory_bytes": memory_bytes}
+        limits["idempotency_key"] = idempotency_key
         limits |= _build_resolving(resolutions, all_conflicts=all_conflicts)
         return self._post_merge("cherry-pick", {**_build_undo(commit, branch, strategy, message, dry_run), **limits})
 

@@ -11,14 +11,18 @@ import msgspec
 
 from omnigraph.json_struct import JsonStruct, find_type, list_keys
 from omnigraph.ops.branch import Branch
+from omnigraph.ops.catalog_report import CatalogReport, EdgeReport, InterfaceReport, NodeReport, PropertyReport
 from omnigraph.ops.check import CheckResult
 from omnigraph.ops.cleanup import CleanupResult
 from omnigraph.ops.embed import EmbedResult
 from omnigraph.ops.entity_history import EntityHistory
+from omnigraph.ops.find_entities import EntityMatch, EntityMatches
 from omnigraph.ops.indexes import IndexReport
+from omnigraph.ops.lint import LintReport, ParameterShape, QueryShape
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.merge_result import MergeResult
 from omnigraph.ops.mutate import MutationResult
+from omnigraph.ops.neighbours import Degree, NeighbourPage, NodeKey
 from omnigraph.ops.optimize import OptimizeResult
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.reset import ResetResult
@@ -38,6 +42,19 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     DamagedFile: "DamagedFileAnswer",
     EmbedResult: "EmbedAnswer",
     EntityHistory: "HistoryAnswer",
+    EntityMatches: "SearchAnswer",
+    EntityMatch: "MatchAnswer",
+    CatalogReport: "CatalogAnswer",
+    InterfaceReport: "InterfaceAnswer",
+    NodeReport: "NodeTypeAnswer",
+    EdgeReport: "EdgeTypeAnswer",
+    PropertyReport: "PropertyAnswer",
+    LintReport: "LintAnswer",
+    QueryShape: "QueryShapeAnswer",
+    ParameterShape: "ParameterAnswer",
+    NeighbourPage: "NeighboursAnswer",
+    NodeKey: "NodeKeyAnswer",
+    Degree: "DegreeAnswer",
     IndexReport: "IndexAnswer",
     LoadResult: "LoadAnswer",
     MergeResult: "MergeAnswer",

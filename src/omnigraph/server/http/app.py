@@ -11,7 +11,11 @@ from starlette.responses import Response
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.server.http import (
+    routes_browse,
     routes_changes,
+    routes_explorer,
+    routes_explorer_token,
+    routes_graphs,
     routes_history,
     routes_maintenance,
     routes_mcp,
@@ -33,7 +37,9 @@ from omnigraph.server.service import HandedOverError, Service
 
 ROUTERS = (
     routes_server.router,
+    routes_graphs.router,
     routes_read.router,
+    routes_browse.router,
     routes_history.router,
     routes_changes.router,
     routes_tags.router,
@@ -41,11 +47,16 @@ ROUTERS = (
     routes_maintenance.router,
     routes_stored_queries.router,
     routes_mcp.router,
+    # Before the files, whose route takes every path below.
+    routes_explorer_token.router,
+    routes_explorer.router,
 )
 # Generators of clients and viewers of the OpenAPI document group the routes by these.
 ROUTER_TAGS: tuple[str, ...] = (
     "server",
+    "graphs",
     "read",
+    "browse",
     "history",
     "changes",
     "tags",
@@ -53,6 +64,8 @@ ROUTER_TAGS: tuple[str, ...] = (
     "maintenance",
     "stored queries",
     "agents",
+    "explorer",
+    "explorer",
 )
 
 

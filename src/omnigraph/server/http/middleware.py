@@ -17,6 +17,7 @@ from omnigraph.server.http.error_responses import RETRY_SECONDS, build_error_bod
 from omnigraph.server.http.relay_client import BrokenResponseError
 from omnigraph.server.http.relay_server import RelayedSend
 from omnigraph.server.http.request_bodies import JSON, encode_json
+from omnigraph.server.http.routes_explorer import is_explorer_path
 from omnigraph.server.http.timed_await import TimedAwait
 from omnigraph.server.http_errors import (
     BadRequestError,
@@ -103,14 +104,27 @@ class RequestMiddleware:
             raise ServerUnavailableError.server_stopping()
         if self._connections is not None and self._connections.is_exceeded:
             raise ServerUnavailableError.server_busy()
-        self._authenticate(headers, exchange)
+        if not is_explorer_path(scope["path"]):
+            self._authenticate(headers, exchange)
+        elif scope["method"] != "POST":
+            # Files from memory: they count towards nobody's requests.
+            await self._app(scope, receive, send)
+            return
         limit = self._service.limits.body_bytes
         if _LOAD_PATH.fullmatch(scope["path"]):
             limit = self._service.limits.load_bytes
         _check_declared_size(headers, limit)
         receiving = _LimitedReceive(receive, limit, self._service.limits.body_seconds)
         with self._service.admission.admit_request(exchange.actor.name):
-            await self._app(scope, receiving, send)
+            if self._service.traces is None:
+                await self._app(scope, receiving, send)
+                return
+            # Only from here on: a stranger can neither fill the collector nor name a trace.
+            with self._service.traces.trace_request(exchange, headers):
+                try:
+                    await self._app(scope, receiving, send)
+                finally:
+                    exchange.route = _find_route(scope)
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         allowed = self._allowed_hosts
@@ -152,7 +166,7 @@ class RequestMiddleware:
 
     def _record(self, scope: Scope, exchange: Exchange) -> None:
         # The route's pattern, not the path: metrics must not get a label per branch or commit.
-        exchange.route = getattr(scope.get("route"), "path", "-")
+        exchange.route = _find_route(scope)
         seconds = self._service.runtime.clock.monotonic() - exchange.began
         metrics = self._service.metrics
         method = exchange.method if exchange.method in _METHODS else "other"
@@ -202,13 +216,15 @@ class _TimedSend:
         if message["type"] == "http.response.start":
             self.has_begun = True
             self._exchange.status = message["status"]
-            # Appended, as no response sets them itself: a search for each name took 10 µs.
+            # Appended, as responses do not set them: a search for each name took 10 µs.
             message["headers"] = [
                 *message["headers"],
                 (b"x-request-id", self._exchange.id.encode()),
                 (b"x-content-type-options", b"nosniff"),
-                (b"cache-control", b"no-store"),
             ]
+            # Only the files of the explorer may be kept.
+            if not any(name == b"cache-control" for name, _ in message["headers"]):
+                message["headers"].append((b"cache-control", b"no-store"))
         try:
             await TimedAwait(self._send(message), self._seconds)
         except TimeoutError:
@@ -255,6 +271,11 @@ def respond_disconnected(request: Request) -> Response:
 async def refuse(request: Request, error: Exception) -> Response:
     """Respond to an error, as an exception handler of Starlette."""
     return build_error_response(error, get_exchange(request), get_service(request))
+
+
+def _find_route(scope: Scope) -> str:
+    route: str = getattr(scope.get("route"), "path", "-")
+    return route
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:

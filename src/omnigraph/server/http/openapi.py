@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from omnigraph import __version__
-from omnigraph.server.http import maintenance_bodies, request_bodies
+from omnigraph.server.http import browse_bodies, maintenance_bodies, request_bodies
 from omnigraph.server.http.answer_types import NAMES, define_answer, get_schema_name
 from omnigraph.server.http.request_bodies import ARROW, JSON, NDJSON
 
@@ -147,7 +147,7 @@ def _add_rpc(responses: dict[str, Any]) -> None:
 
 
 def _build_schemas() -> dict[str, Any]:
-    names = {**vars(request_bodies), **vars(maintenance_bodies)}
+    names = {**vars(request_bodies), **vars(maintenance_bodies), **vars(browse_bodies)}
     types = {value for value in names.values() if isinstance(value, type) and issubclass(value, msgspec.Struct)}
     requests = {type_ for type_ in types if type_.__struct_config__.forbid_unknown_fields}
     answers = {define_answer(type_) for type_ in (types - requests) | NAMES.keys()}

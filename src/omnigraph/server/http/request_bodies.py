@@ -32,7 +32,8 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A query, its parameters, the state to read, and its limits.
 
-    `texts` are parameters in the form of a command line: each is parsed according to its declared type.
+    `texts` are parameters in the form of a command line: each is parsed according to its declared type. While it runs,
+    `DELETE …/running/{query_id}` cancels it.
     """
 
     query: str
@@ -46,16 +47,30 @@ class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: int | None = None
     engine: str = "auto"
     """`auto`, `memory` or `local`: where it runs; the answer is the same."""
+    query_id: str | None = None
+
+
+class SortBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A column that orders the rows of a window; null comes last."""
+
+    column: str
+    descending: bool = False
 
 
 class ReadBody(QueryBody, kw_only=True):
     """A query to run.
 
     With `max_staleness`, the state may be one that was the newest so many seconds ago; it contains `min_commit`.
+
+    With `limit`, the answer is a window: so many rows from `offset` on, after all are ordered by `sort`. Send
+    `commit_id` of the answer as `snapshot` to read other windows of the same rows.
     """
 
     max_staleness: float = 0.0
     min_commit: str | None = None
+    offset: int = 0
+    limit: int | None = None
+    sort: list[SortBody] = []
 
 
 class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -69,6 +84,29 @@ class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    query_id: str | None = None
+
+
+class CypherBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A statement of Cypher, its parameters, the state to read, and its limits.
+
+    `texts` are parameters that are text. If `strict`, unknown labels and properties are errors.
+    """
+
+    cypher: str
+    params: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    strict: bool = False
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
+    max_staleness: float = 0.0
+    min_commit: str | None = None
+    query_id: str | None = None
+    engine: str = "auto"
+    """`auto`, `memory` or `local`: where it runs; the answer is the same."""
 
 
 class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -87,12 +125,14 @@ class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     message: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    query_id: str | None = None
 
 
 class ExplainBody(QueryBody, kw_only=True):
-    """A query to explain."""
+    """A query to explain; if `cypher`, it is a statement of Cypher."""
 
     analyze: bool = False
+    cypher: bool = False
 
 
 class CompleteBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -165,6 +205,7 @@ class MergeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     into: str = "main"
     strategy: str | None = None
     message: str | None = None
+    idempotency_key: str | None = None
     dry_run: bool = False
     resolutions: list[dict[str, Any]] | None = None
     all_conflicts: bool = False
@@ -179,6 +220,7 @@ class UndoBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     branch: str = "main"
     strategy: str | None = None
     message: str | None = None
+    idempotency_key: str | None = None
     dry_run: bool = False
     resolutions: list[dict[str, Any]] | None = None
     all_conflicts: bool = False
@@ -210,6 +252,12 @@ class ApplyBody(PlanBody, kw_only=True):
     message: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+
+
+class ExplorerCodeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The code of an address that `omnigraph explore` opened; it is good once, and for a minute."""
+
+    code: str
 
 
 # Only for the OpenAPI document: the MCP library decodes its messages itself.
@@ -274,6 +322,28 @@ class GraphsAnswer(msgspec.Struct, kw_only=True):
     """The graphs that the actor may see."""
 
     graphs: list[GraphAnswer]
+
+
+class GraphBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A graph to create."""
+
+    graph: str
+    """Its name on the server."""
+    schema: str
+
+
+class GraphCreatedAnswer(msgspec.Struct, kw_only=True):
+    """A graph that was created."""
+
+    graph: str
+    commit_id: str
+    """Its first commit, which has the schema and no rows."""
+
+
+class GraphDeletedAnswer(msgspec.Struct, kw_only=True):
+    """A graph that was deleted."""
+
+    deleted: str
 
 
 class TableAnswer(msgspec.Struct, kw_only=True):
@@ -346,6 +416,15 @@ class CommitsAnswer(msgspec.Struct, kw_only=True):
     next_cursor: str | None
 
 
+class SurroundingsAnswer(msgspec.Struct, kw_only=True):
+    """The unchanged ends of changed edges, and unchanged edges of changed nodes with their other ends, all whole."""
+
+    nodes: list[dict[str, Any]]
+    edges: list[dict[str, Any]]
+    is_cut: bool
+    """Whether there are more edges than were asked for."""
+
+
 class DiffAnswer(msgspec.Struct, kw_only=True):
     """A page of the differences between two commits."""
 
@@ -357,6 +436,8 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
     """The number of differences by type, if only counts are requested."""
     schema: dict[str, Any] | None = None
     """The differences between the two schemas; null if they are equal."""
+    graph: SurroundingsAnswer | msgspec.UnsetType = msgspec.UNSET
+    """What lies around the changes of the page and did not change; only with `around`."""
 
 
 class ChangesAnswer(msgspec.Struct, kw_only=True):
@@ -367,6 +448,14 @@ class ChangesAnswer(msgspec.Struct, kw_only=True):
     next_cursor: str | None
 
 
+class ColumnTypeAnswer(msgspec.Struct, kw_only=True):
+    """A column of a result: its `kind` is `value`, `node`, `edge`, `path` or `list`; a type with `?` has null."""
+
+    name: str
+    kind: str
+    type: str
+
+
 class ResultAnswer(msgspec.Struct, kw_only=True):
     """The rows of a query at one commit."""
 
@@ -375,6 +464,10 @@ class ResultAnswer(msgspec.Struct, kw_only=True):
     commit_id: str
     row_count: int
     columns: list[str]
+    types: list[ColumnTypeAnswer]
+    """What the values of each column are, and of which type."""
+    total_rows: int | msgspec.UnsetType = msgspec.UNSET
+    """The number of all rows, if these are a window of them."""
     notes: list[str] | msgspec.UnsetType = msgspec.UNSET
     """What to know about the rows, such as a traversal that its upper bound cut off; only if there is something."""
     rows: list[dict[str, Any]]
@@ -431,6 +524,13 @@ class StoredListAnswer(msgspec.Struct, kw_only=True):
     """The stored queries that the actor may run."""
 
     queries: list[StoredAnswer]
+
+
+class ExplorerTokenAnswer(msgspec.Struct, kw_only=True):
+    """The token of a page, and the graph that it was opened for."""
+
+    token: str
+    graph: str
 
 
 class RpcAnswer(msgspec.Struct, kw_only=True):

@@ -52,7 +52,11 @@ def encode_result(result: Result, limits: ServerLimits) -> bytes:
         "commit_id": result.commit_id,
         "row_count": result.row_count,
         "columns": list(result.columns),
+        "types": [column.to_json() for column in result.types],
     }
+    # Only windows have it: of other results, `row_count` is the number of all rows.
+    if result.total_rows is not None:
+        head["total_rows"] = result.total_rows
     if result.notes:
         head["notes"] = list(result.notes)
     # Rows are encoded batch by batch and spliced in, so that a document over the limit is never built as a whole.
@@ -90,8 +94,10 @@ def build_result_headers(result: Result) -> dict[str, str]:
     target = result.target.to_json()
     # A header holds a single line of ASCII, and so does a JSON list.
     notes = {"Omnigraph-Notes": json.dumps(result.notes)} if result.notes else {}
+    total = {} if result.total_rows is None else {"Omnigraph-Total-Rows": str(result.total_rows)}
     return {
         **notes,
+        **total,
         "Omnigraph-Query": result.query_name,
         "Omnigraph-Commit": result.commit_id,
         "Omnigraph-Rows": str(result.row_count),

@@ -1,8 +1,9 @@
 """Routes of differences: between two states, and the change feed of a branch."""
 
+import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Query
@@ -13,6 +14,7 @@ from omnigraph.graph import Graph
 from omnigraph.ops.commit_changes import ChangeSet
 from omnigraph.ops.diff import Diff, DiffPosition
 from omnigraph.ops.export import iter_chunks
+from omnigraph.ops.neighbours import MAX_EDGES
 from omnigraph.ops.row_diff import ChangePosition
 from omnigraph.policy import Action
 from omnigraph.server.http.maintenance_bodies import ChangeAnswer
@@ -42,6 +44,14 @@ from omnigraph.server.service import Service, get_exchange, get_service
 router = APIRouter()
 
 State = Annotated[str, Query(description="A branch, a commit's id, `branch@commit` or `branch@time`.", max_length=512)]
+DiffBase = Annotated[
+    Literal["merge"] | None,
+    Query(description="`merge`: compare `after` with the merge base of the two, to see what a merge would bring."),
+]
+Around = Annotated[
+    int | None,
+    Query(description="Also return up to so many unchanged edges of changed nodes, as a graph.", ge=0, le=MAX_EDGES),
+]
 Commits = Annotated[
     int | None,
     Query(
@@ -56,38 +66,47 @@ _CHECK_SECONDS = 1.0
 
 
 @router.get("/graphs/{graph}/diff", **describe_route(DiffAnswer, streams=[NDJSON]))
-async def diff(
+async def diff(  # noqa: PLR0913, PLR0917 - one argument per parameter
     request: Request,
     graph: GraphId,
     before: State,
     after: State,
     types: TypeNames = None,
     counts: CountsOnly = False,
+    base: DiffBase = None,
+    around: Around = None,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Response:
     """Return the changes that turn one state into another; all of them with `Accept: application/x-ndjson`.
 
-    With `counts`, only the number of differences per type.
+    With `counts`, only the number of differences per type. With `around`, a page has a `graph` of what lies around its
+    changes and did not change.
     """
     service = get_service(request)
     budget = service.build_read_budget()
     position = None if cursor is None else decode_cursor(cursor, DiffCursor)
     if position is not None:
-        before, after, types = position.before, position.after, position.types
+        # The page before has resolved the base.
+        before, after, types, base = position.before, position.after, position.types, None
     branch = parse_branch(before)
     if negotiate_stream(request) == NDJSON:
         handle = service.bind_graph(request, graph, Action.READ, branch)
-        difference = await service.run(request, partial(handle.diff, before, after, types=types))
+        difference = await service.run(request, partial(handle.diff, before, after, types=types, base=base))
         chunks = iter_chunks(difference.json_lines())
         return await start_stream(service, request, chunks, NDJSON, _build_state_headers(difference))
     handle = service.bind_graph(request, graph, Action.READ, branch, budget=budget)
 
     def build_page() -> dict[str, object]:
-        difference = handle.diff(before, after, types=types)
+        difference = handle.diff(before, after, types=types, base=base)
         if counts:
             return {**difference.to_json(), "changes": [], "next_cursor": None}
-        return _build_diff_page(difference, position, types, limit)
+        page = _build_diff_page(difference, position, types, limit)
+        if around is not None:
+            # The page has lines that are encoded already; what lies around is found by their ids.
+            changes = [json.loads(bytes(line)) for line in page["changes"]]
+            page["graph"] = difference.read_surroundings(changes, around, budget).to_json()
+        return page
 
     document = await service.read(request, budget, build_page)
     return await respond_large_json(lambda: document, service.limits)
@@ -99,7 +118,7 @@ def _build_state_headers(difference: Diff) -> dict[str, str]:
 
 def _build_diff_page(
     difference: Diff, cursor: DiffCursor | None, types: list[str] | None, limit: int
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return a page of differences.
 
     Raises:

@@ -1,12 +1,13 @@
 """Routes of states and history: snapshots, schemas, branches, commits, and the versions of a node or edge."""
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from omnigraph.ops.catalog_report import CatalogReport
 from omnigraph.ops.entity_history import EntityHistory
 from omnigraph.policy import Action
 from omnigraph.server.http.openapi import describe_route
@@ -39,6 +40,10 @@ router = APIRouter()
 # More than any history has; a number beyond 64 bits is a bad request, not an error of the server.
 MAX_VERSIONS = 2**31 - 1
 
+SchemaForm = Annotated[
+    Literal["source", "catalog"],
+    Query(alias="as", description="`source` is the text; `catalog` the types, with numbers of rows and indexes."),
+]
 Versions = Annotated[
     int | None, Query(description="The maximum number of versions; all by default.", ge=1, le=MAX_VERSIONS)
 ]
@@ -61,13 +66,24 @@ async def snapshot(
     return await respond_large_json(lambda: {**state.to_json(), "commit": state.commit.to_json()}, service.limits)
 
 
-@router.get("/graphs/{graph}/schema", **describe_route(SchemaAnswer))
+@router.get("/graphs/{graph}/schema", **describe_route(SchemaAnswer, CatalogReport))
 async def schema(
-    request: Request, graph: GraphId, branch: BranchName = "main", snapshot: CommitId = None, at: Instant = None
+    request: Request,
+    graph: GraphId,
+    branch: BranchName = "main",
+    snapshot: CommitId = None,
+    at: Instant = None,
+    form: SchemaForm = "source",
 ) -> Response:
-    """Return the accepted schema of a state."""
+    """Return the accepted schema of a state: its text, or its types with numbers of rows and indexes."""
     service = get_service(request)
-    handle = service.bind_graph(request, graph, Action.READ, branch)
+    budget = service.build_read_budget()
+    handle = service.bind_graph(request, graph, Action.READ, branch, budget=budget)
+    # Another shape under the same path: it is the same schema, with what the rows add to it.
+    if form == "catalog":
+        read_catalog = partial(handle.catalog, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
+        report = await service.read(request, budget, read_catalog)
+        return await respond_large_json(report.to_json, service.limits)
     accepted = await service.run(
         request, partial(handle.accepted_schema, branch=branch, snapshot=snapshot, at=parse_optional_instant(at))
     )

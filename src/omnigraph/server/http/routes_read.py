@@ -37,6 +37,7 @@ from omnigraph.server.http.request_bodies import (
     NDJSON,
     AlgorithmBody,
     CompleteBody,
+    CypherBody,
     ExplainAnswer,
     ExplainBody,
     ExportBody,
@@ -52,6 +53,7 @@ from omnigraph.server.http.responses import (
     start_stream,
     stream_result,
 )
+from omnigraph.server.http_errors import BadRequestError
 from omnigraph.server.service import Service, get_exchange, get_service, hand_over_long
 
 router = APIRouter()
@@ -72,9 +74,10 @@ async def query(request: Request, graph: GraphId) -> Response:
 
 async def answer_query(service: Service, request: Request, graph: Graph, body: ReadBody, source: Source) -> Response:
     """Run a query and respond with a JSON document, or with the stream that the request accepts."""
-
-    def run_query(budget: Budget) -> Result:
-        return graph.query(
+    # Both are called in a thread, with the budget of the request.
+    run_all, run_window = (
+        partial(
+            run,
             source,
             name=body.name,
             params=merge_params(body),
@@ -82,10 +85,21 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
             snapshot=body.snapshot,
             at=parse_optional_instant(body.at),
             engine=body.engine,
-            max_staleness=body.max_staleness,
-            min_commit=body.min_commit,
-            budget=budget,
         )
+        for run in (graph.query, graph.query_window)
+    )
+    # A misspelt or forgotten `limit` must not fetch all rows.
+    is_window = body.limit is not None
+    if not is_window and (body.offset or body.sort):
+        raise BadRequestError("limit", "`offset` and `sort` are for a window, which has a `limit`")
+    if is_window and (body.max_staleness or body.min_commit is not None):
+        raise BadRequestError("limit", "a window is of the newest state, or of that of a commit or time")
+
+    def run_query(budget: Budget) -> Result:
+        if body.limit is None:
+            return run_all(max_staleness=body.max_staleness, min_commit=body.min_commit, budget=budget)
+        sort = [(key.column, key.descending) for key in body.sort]
+        return run_window(offset=body.offset, limit=body.limit, sort=sort, budget=budget)
 
     return await _answer_rows(service, request, body, run_query, (source.text, body.name))
 
@@ -110,10 +124,34 @@ async def sql(request: Request, graph: GraphId) -> Response:
     return await _answer_rows(service, request, body, run_statement, body.sql)
 
 
+@router.post("/graphs/{graph}/cypher", **describe_route(ResultAnswer, body=CypherBody, streams=[NDJSON, ARROW]))
+async def cypher(request: Request, graph: GraphId) -> Response:
+    """Run a statement of Cypher that reads; rows are streamed as those of `/query`."""
+    body = await read_body(request, CypherBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, body.branch)
+
+    def run_statement(budget: Budget) -> Result:
+        return handle.cypher(
+            body.cypher,
+            merge_params(body),
+            strict=body.strict,
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=parse_optional_instant(body.at),
+            max_staleness=body.max_staleness,
+            min_commit=body.min_commit,
+            engine=body.engine,
+            budget=budget,
+        )
+
+    return await _answer_rows(service, request, body, run_statement, body.cypher)
+
+
 async def _answer_rows(
     service: Service,
     request: Request,
-    body: ReadBody | SqlBody,
+    body: ReadBody | SqlBody | CypherBody,
     run: Callable[[Budget], Result],
     key: Hashable,
 ) -> Response:
@@ -128,7 +166,7 @@ async def _answer_rows(
         # Encoded in the same thread: it fetches the rows, which takes time of the budget.
         return result, b"" if stream is not None else encode_result(result, service.limits)
 
-    result, text = await service.read(request, budget, run_and_encode, key=key)
+    result, text = await service.read(request, budget, run_and_encode, key=key, query_id=body.query_id)
     if stream is not None:
         return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
     get_exchange(request).commit = result.commit_id
@@ -163,7 +201,7 @@ async def algorithms(request: Request, graph: GraphId) -> Response:
         )
         return result, b"" if stream is not None else encode_result(result, service.limits)
 
-    result, text = await service.read(request, budget, run, is_long=True)
+    result, text = await service.read(request, budget, run, is_long=True, query_id=body.query_id)
     get_exchange(request).commit = result.commit_id
     if stream is not None:
         return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
@@ -190,9 +228,11 @@ async def explain(request: Request, graph: GraphId) -> Response:
             at=parse_optional_instant(body.at),
             engine=body.engine,
             analyze=body.analyze,
+            cypher=body.cypher,
             budget=budget,
         ),
         key=(body.query, body.name, body.analyze),
+        query_id=body.query_id,
     )
     return await respond_large_json(lambda: {**explained.to_json(), "text": explained.text}, service.limits)
 

@@ -57,7 +57,7 @@ async def readiness(request: Request) -> Response:
 
 @router.get("/metrics", **describe_route(streams=["text/plain"]))
 async def metrics(request: Request) -> Response:
-    """Return the metrics in the Prometheus text format; of those by graph, only of graphs that the actor may see.
+    """Return the metrics in the Prometheus text format; of those by graph, only of graphs whose rows it may all see.
 
     A server with several workers returns those of all of them, each with the label `worker`.
     """
@@ -65,7 +65,10 @@ async def metrics(request: Request) -> Response:
 
     def is_visible(graph: str) -> bool:
         hosted = service.registry.graphs.get(graph)
-        return hosted is not None and hosted.allows(actor, Action.GRAPH_LIST)
+        if hosted is None or not hosted.allows(actor, Action.GRAPH_LIST):
+            return False
+        # Commits, conflicts, bytes and files follow all rows of a graph, so they are for actors who see them all.
+        return not hosted.find_rules_key(actor, None)
 
     # In a thread: the text of many routes, graphs and buckets takes milliseconds, in which no request would be served.
     text = await run_in_threadpool(service.metrics.render, is_visible)

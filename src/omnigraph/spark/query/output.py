@@ -44,7 +44,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variable, find_windows
 from omnigraph.query.logical_plan import ReadQuery, StageVariable
-from omnigraph.query.union_types import is_union
+from omnigraph.query.union_types import TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.types import EnumOf, Scalar
 from omnigraph.spark.query.aggregates import fold_condition, is_float, print_zero, quote_aggregate
@@ -227,6 +227,8 @@ class OutputPrinter:
         type_ = self.query.types[variable]
         assert isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - only rows have texts and vectors
         key, type_name = _quote(name_id(variable)), type_.name
+        if is_union(type_name):
+            raise UnsupportedForm("a search over several types")
         # How high a row ranks depends on all that match, so Spark finds their ids first.
         ids = f"SELECT DISTINCT {key} AS id FROM ({self.text}) AS q WHERE {key} IS NOT NULL"
         ranked = self.builder.add_ranked(
@@ -267,7 +269,10 @@ class OutputPrinter:
             case Entity():
                 ids = [(name, name_property(value.variable, column)) for name, column in list_id_columns(value)]
                 fields = [(p.name, name_property(p.variable, p.name)) for p in value.fields]
-                parts = ", ".join(f"{SPARK.quote_text(name)}, {_quote(column)}" for name, column in (*ids, *fields))
+                texts = [f"{SPARK.quote_text(name)}, {_quote(column)}" for name, column in (*ids, *fields)]
+                if not is_union(value.type.name):
+                    texts.insert(len(ids), f"{SPARK.quote_text(TYPE_COLUMN)}, {SPARK.quote_text(value.type.name)}")
+                parts = ", ".join(texts)
                 return f"CASE WHEN {_quote(name_id(value.variable))} IS NOT NULL THEN named_struct({parts}) END"
             case RecordExpr():
                 items = ", ".join(f"{SPARK.quote_text(name)}, {self._print_column(part)}" for name, part in value.items)

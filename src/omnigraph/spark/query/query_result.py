@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from omnigraph.engine.result import Result, Target
+from omnigraph.engine.result import Result
+from omnigraph.engine.result_forms import Target
 from omnigraph.spark.query.run_query import SparkRows
 from omnigraph.spark.read.spark_types import from_spark_array
 from omnigraph.spark.session.job_monitor import run_job

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from corpus_format import Case, read_cases
-from omnigraph.cli.static_checks import FileReport, check_queries, check_schema
 from omnigraph.lang.lexer import Language, tokenize
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
+from omnigraph.query.static_checks import FileReport, check_queries, check_schema
 from omnigraph.schema.catalog import Catalog
 
 CORPUS = Path(__file__).parents[1] / "corpus"

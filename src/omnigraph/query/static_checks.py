@@ -67,9 +67,12 @@ def check_schema(source: Source) -> tuple[FileReport, Catalog | None]:
     return report, bound.value if report.errors == 0 else None
 
 
-def check_queries(source: Source, catalog: Catalog | None) -> FileReport:
-    """Check the grammar, types and style of queries; without a catalog only what needs none."""
-    parsed = parse_queries(source)
+def check_queries(source: Source, catalog: Catalog | None, *, allows_bare: bool = False) -> FileReport:
+    """Check the grammar, types and style of queries; without a catalog only what needs none.
+
+    With `allows_bare`, one query may be written without `query name() { … }` around it, as where it is run.
+    """
+    parsed = parse_queries(source, allows_bare=allows_bare)
     bound = bind_file(parsed.tree, catalog or build_catalog())
     diagnostics = list(bound.diagnostics)
     if not parsed.ok:

@@ -1,0 +1,282 @@
+// Query: write, check, run, look.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { client, isAbort, take } from "../api";
+import { formatPlace, go, graph, place } from "../location";
+import { OutcomeNote } from "../review/outcome_note";
+import { createWrite } from "../review/writes";
+import type { Json, Lint, Parameter, Rows, StoredQuery } from "../shapes";
+import { catalog, commit, isPinned, mayI, state } from "../store";
+import { useLoad } from "../ui/load";
+import { Button, Panel, Problem } from "../ui/parts";
+import { saveBlob } from "../ui/save";
+import { formatCsv, saveArrow, saveCsv } from "./download";
+import { Editor, askLint } from "./editor";
+import { forget, readPast, remember } from "./past_queries";
+import { PagedRows, WholeRows, type Asked, type RowSource, type Sort } from "./paged_rows";
+import { ParameterForm, readParameters } from "./parameters";
+import { Results } from "./results";
+
+type Texts = ReadonlyMap<string, string>;
+
+function readTexts(text: string | undefined): Texts {
+  try {
+    const found: unknown = JSON.parse(text ?? "{}");
+    return new Map(Object.entries(found as Record<string, string>));
+  } catch {
+    return new Map();
+  }
+}
+
+const write = createWrite();
+
+export function QueryView() {
+  const given = place.value.more.get("query");
+  const [text, setText] = useState(given ?? "");
+  const [written, setWritten] = useState({ text });
+  const replace = (next: string) => {
+    setText(next);
+    setWritten({ text: next });
+  };
+  const [texts, setTexts] = useState<Texts>(() => readTexts(place.value.more.get("params")));
+  const [lint, setLint] = useState<Lint | null>(null);
+  const [stored, setStored] = useState<StoredQuery | null>(null);
+  const [chosen, setChosen] = useState("");
+  const [source, setSource] = useState<RowSource | null>(null);
+  const [sort, setSort] = useState<Sort | null>(null);
+  const [plan, setPlan] = useState<string>();
+  const [preview, setPreview] = useState<Json>();
+  const [error, setError] = useState<Error>();
+  const [startedAt, setStartedAt] = useState<number | null>(null);
+  const running = useRef<PagedRows | null>(null);
+  const queries = lint?.queries ?? [];
+  const query = queries.find((one) => one.name === chosen) ?? queries[0];
+  const parameters: readonly Parameter[] = stored ? stored.params : (query?.params ?? []);
+  const read = readParameters(parameters, texts);
+  const asked = (): Asked => ({ graph: graph.value, ...state.value, query: text, name: queries.length > 1 ? (query?.name ?? null) : null, params: read.params });
+
+  // The address has what the link needs: text, parameters, commit.
+  useEffect(() => {
+    if (!stored) go({ more: { query: text || null, params: texts.size > 0 ? JSON.stringify(Object.fromEntries(texts)) : null } }, true);
+  }, [text, texts, stored]);
+
+  // The page's commit moved, or the page was opened with a query: what is shown follows.
+  useEffect(() => {
+    if (source || given) void run(sort);
+  }, [commit.value]);
+
+  async function start(work: () => Promise<void>) {
+    setError(undefined);
+    setPlan(undefined);
+    setPreview(undefined);
+    setStartedAt(performance.now());
+    try {
+      await work();
+    } catch (failed) {
+      if (!isAbort(failed)) setError(failed as Error);
+    } finally {
+      setStartedAt(null);
+    }
+  }
+
+  function run(order: Sort | null) {
+    return start(async () => {
+      setSort(order);
+      if (stored) return void setSource(await runStored(stored, read.params));
+      if (!text.trim()) return;
+      const checked = lint ?? (await askLint(text).catch(() => null));
+      const wanted = checked?.queries.find((one) => one.name === chosen) ?? checked?.queries[0];
+      if (wanted?.kind === "mutation") return void setPreview(await askMutation(asked(), { dry_run: true }));
+      remember(graph.value, text);
+      running.current?.close();
+      const params = checked ? readParameters(wanted?.params ?? [], texts).params : read.params;
+      const rows = new PagedRows({ ...asked(), params }, order);
+      running.current = rows;
+      await rows.open();
+      setSource(rows);
+    });
+  }
+
+  const onSort = (column: string) => void run(sort?.column === column ? (sort.descending ? null : { column, descending: true }) : { column, descending: false });
+  const explain = () =>
+    start(async () => {
+      const { graph: name, ...body } = asked();
+      setPlan((await take(client.POST("/graphs/{graph}/explain", { params: { path: { graph: name } }, body: { ...body, analyze: true } }))).text);
+    });
+  const commitMutation = () =>
+    write
+      .run(
+        state.value.branch,
+        (idempotency_key) => askMutation(asked(), { idempotency_key }),
+        (done) => ({ commit: (done as { commit_id: string | null }).commit_id, text: "Committed." }),
+      )
+      .then(() => setPreview(undefined));
+  const guard = (work: Promise<void>) => void work.catch((failed: Error) => setError(failed));
+  const whole = source instanceof WholeRows ? source : null;
+  const isMutation = !stored && query?.kind === "mutation";
+  return (
+    <div class="query" data-commit={source?.commit ?? commit.value ?? ""} data-state={startedAt === null ? "ready" : "loading"}>
+      <Panel title={stored ? `Stored query ${stored.name}` : "Query"} aside={<QueryList onStored={(one) => (setStored(one), setTexts(new Map()))} onText={(past) => (setStored(null), replace(past))} />}>
+        {stored ? (
+          <p>
+            {stored.description ?? "Its text is kept by the server."} <Button onClick={() => (setStored(null), replace(text))}>Write a query instead</Button>
+          </p>
+        ) : (
+          <Editor given={written} onText={setText} onLint={setLint} onRun={() => void run(null)} />
+        )}
+        {!stored && text === "" && <Examples onText={replace} />}
+        {!stored && <Mistakes lint={lint} />}
+        <ParameterForm parameters={parameters} texts={texts} onTexts={setTexts} />
+        <div class="bar">
+          {!stored && queries.length > 1 && (
+            <label class="select">
+              <span>Query</span>
+              <select value={query?.name ?? ""} onChange={(event) => setChosen(event.currentTarget.value)}>
+                {queries.map((one) => (
+                  <option key={one.name}>{one.name}</option>
+                ))}
+              </select>
+            </label>
+          )}
+          <Button kind="primary" icon="play" disabled={startedAt !== null || !read.isComplete || (lint?.errors ?? 0) > 0 || (isMutation && isPinned.value)} onClick={() => void run(null)} title="Ctrl Enter">
+            {isMutation ? "Preview" : "Run"}
+          </Button>
+          {!stored && !isMutation && (
+            <Button disabled={startedAt !== null || !text.trim()} onClick={() => void explain()}>
+              Explain
+            </Button>
+          )}
+          {startedAt !== null && <Running from={startedAt} onCancel={() => void running.current?.cancel()} />}
+          {isMutation && isPinned.value && <span class="quiet">An earlier state can't be changed: go back to the newest.</span>}
+        </div>
+        <Problem error={error} />
+        {preview !== undefined && (
+          <div class="merge-bar">
+            <p>This is what it would change on {state.value.branch}:</p>
+            <pre class="json" tabIndex={0}>
+              {JSON.stringify(preview, null, 2)}
+            </pre>
+            {mayI("change") && (
+              <Button kind="primary" onClick={() => void commitMutation()}>
+                Commit to {state.value.branch}
+              </Button>
+            )}
+          </div>
+        )}
+        <OutcomeNote outcome={write.outcome.value} branch={state.value.branch} />
+      </Panel>
+      {plan !== undefined && (
+        <Panel title="Plan">
+          <pre class="json" tabIndex={0}>
+            {plan}
+          </pre>
+        </Panel>
+      )}
+      {source && (
+        <Results
+          source={source}
+          sort={sort}
+          onSort={whole ? undefined : onSort}
+          onCsv={() => (whole ? saveBlob(new Blob([formatCsv(whole.columns, whole.first(Infinity))]), "result.csv") : guard(saveCsv(asked(), source.commit, source.columns)))}
+          onArrow={whole ? undefined : () => guard(saveArrow(asked(), source.commit))}
+          link={whole ? null : formatPlace({ ...place.value, commit: source.commit })}
+        />
+      )}
+    </div>
+  );
+}
+
+async function runStored(stored: StoredQuery, params: Record<string, Json>): Promise<RowSource> {
+  const from = performance.now();
+  const found = await take(client.POST("/graphs/{graph}/queries/{name}", { params: { path: { graph: graph.value, name: stored.name } }, body: { params, ...state.value } }));
+  return new WholeRows(found as unknown as Rows, performance.now() - from);
+}
+
+function askMutation({ graph: name, snapshot: _, ...body }: Asked, more: object): Promise<Json> {
+  return take(client.POST("/graphs/{graph}/mutate", { params: { path: { graph: name } }, body: { ...body, ...more } })) as unknown as Promise<Json>;
+}
+
+function Running({ from, onCancel }: { from: number; onCancel: () => void }) {
+  const [now, setNow] = useState(from);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(performance.now()), 100);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <>
+      <Button kind="danger" icon="stop" onClick={onCancel}>
+        Cancel
+      </Button>
+      <span class="busy">{((now - from) / 1000).toFixed(1)} s</span>
+    </>
+  );
+}
+
+function Mistakes({ lint }: { lint: Lint | null }) {
+  if (!lint || lint.diagnostics.length === 0) return null;
+  return (
+    <ul class="mistakes" aria-label="Mistakes">
+      {lint.diagnostics.slice(0, 5).map((one) => (
+        <li key={`${one.code} ${one.start.offset}`} class={one.severity}>
+          <code>{one.code}</code> {one.start.line}:{one.start.column} {one.message} {one.help && <span class="quiet">{one.help}</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** A first query for each of some types, so that nobody starts with an empty page. */
+function Examples({ onText }: { onText: (text: string) => void }) {
+  const node = catalog.value?.nodes[0];
+  const edge = catalog.value?.edges[0];
+  const verb = edge && edge.name.charAt(0).toLowerCase() + edge.name.slice(1);
+  const examples = [
+    ...(node ? [`match { $n: ${node.name} }\nreturn { $n }\nlimit 50`] : []),
+    ...(edge ? [`match { $a: ${edge.from}  $a $e:${verb} $b }\nreturn { $a, $e, $b }\nlimit 100`] : []),
+  ];
+  return (
+    <div class="examples">
+      {examples.map((one) => (
+        <button key={one} type="button" onClick={() => onText(one)}>
+          <code>{one}</code>
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function QueryList({ onStored, onText }: { onStored: (one: StoredQuery) => void; onText: (text: string) => void }) {
+  const found = useLoad(mayI("invoke_query") ? () => take(client.GET("/graphs/{graph}/queries", { params: { path: { graph: graph.value } } })) : null, [graph.value]);
+  const past = readPast(graph.value);
+  const storedQueries = found.value?.queries ?? [];
+  return (
+    <>
+      {storedQueries.length > 0 && (
+        <select aria-label="Stored queries" value="" onChange={(event) => onStored(storedQueries.find((one) => one.name === event.currentTarget.value) as StoredQuery)}>
+          <option value="">Stored queries…</option>
+          {storedQueries.map((one) => (
+            <option key={one.name}>{one.name}</option>
+          ))}
+        </select>
+      )}
+      {past.length > 0 && (
+        <select
+          aria-label="History"
+          value=""
+          onChange={(event) => {
+            const wanted = event.currentTarget.value;
+            if (wanted === "forget") forget(graph.value);
+            else if (past[Number(wanted)] !== undefined) onText(past[Number(wanted)] as string);
+          }}
+        >
+          <option value="">History…</option>
+          {past.map((one, at) => (
+            <option key={one} value={at}>
+              {one.replace(/\s+/g, " ").slice(0, 80)}
+            </option>
+          ))}
+          <option value="forget">Forget all of them</option>
+        </select>
+      )}
+    </>
+  );
+}
