@@ -14,6 +14,7 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
+from omnigraph.engine.query_budget import QueryCancelledError
 from omnigraph.graph import Graph
 from omnigraph.runtime import Runtime
 from omnigraph.server.fleet import Fleet
@@ -50,12 +51,12 @@ class Worker:
     server: RelayServer
     app: ASGIApp
 
-    async def ask(self, path: str, accept: str = "application/json", **body: Any) -> Answer:
-        """Send a request of the admin: POST with a body, else GET."""
+    async def ask(self, path: str, accept: str = "application/json", method: str | None = None, **body: Any) -> Answer:
+        """Send a request of the admin: by default POST with a body, else GET."""
         headers = {"host": "localhost:8080", "authorization": f"Bearer {TOKENS['admin']}", "accept": accept}
         scope = {
             "type": "http",
-            "method": "POST" if body else "GET",
+            "method": method or ("POST" if body else "GET"),
             "path": path,
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
@@ -308,5 +309,23 @@ def test_readiness_is_that_of_the_whole_server(tmp_path: Path) -> None:
         first.service.admission._pending = 0
 
         assert (one, both) == (200, 503)
+
+    run(tmp_path, scenario)
+
+
+def test_a_request_is_listed_and_cancelled_through_any_worker(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        budget = second.service.build_read_budget()
+        with second.service.running.track("people", "admin", "q1", "query", budget):
+            listed = await first.ask("/graphs/people/running")
+            other = await first.ask("/graphs/people/running/q2", method="DELETE")
+            cancelled = await first.ask("/graphs/people/running/q1", method="DELETE")
+
+        assert [each["query_id"] for each in listed.json()["running"]] == ["q1"]
+        assert not other.json()["cancelled"]
+        assert cancelled.json() == {"query_id": "q1", "cancelled": True}
+        with pytest.raises(QueryCancelledError):
+            budget.check()
 
     run(tmp_path, scenario)

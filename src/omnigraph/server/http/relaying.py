@@ -3,7 +3,9 @@
 import asyncio
 from functools import partial
 from itertools import chain
+from typing import Any
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -127,6 +129,15 @@ async def gather_metrics(request: Request, own: str) -> str:
     asked = [_ask(request, slot) for slot in fleet.others]
     texts = [_add_label(own, fleet.slot), *(text for text in await asyncio.gather(*asked) if text)]
     return _merge([*texts, _describe_workers(fleet)])
+
+
+async def gather_documents(request: Request) -> list[dict[str, Any]]:
+    """Return what the other workers answer to the same request, as JSON documents; not those that don't answer."""
+    fleet = get_service(request).fleet
+    if fleet is None or get_exchange(request).is_relayed:
+        return []
+    texts = await asyncio.gather(*[_ask(request, slot) for slot in fleet.others])
+    return [msgspec.json.decode(text, type=dict[str, Any]) for text in texts if text]
 
 
 def _get_relay(request: Request) -> Relay:
