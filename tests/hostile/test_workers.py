@@ -55,7 +55,7 @@ def read_log(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
 
-def wait_until(is_so: Callable[[], object], seconds: float = 120) -> None:
+def wait_until(is_so: Callable[[], object], seconds: float = 400) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +28,6 @@ _OTHER_SECRETS = ("OMNIGRAPH_TOKEN", "AWS_")
 # Workers share sealed memory, which only Linux has.
 _HAS_WORKERS = hasattr(os, "memfd_create")
 _MAX_WORKERS = 64
-_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _MIB = 1024 * 1024
@@ -210,7 +208,7 @@ def build_server_config(
         SettingsError: The file, the command line or the environment has an invalid setting.
         NothingToServeError: There is no graph.
     """
-    config = replace(ServerConfig(graphs=()), workers=_count_default_workers())
+    config = ServerConfig(graphs=())
     if file is not None:
         config = _read_config_file(file, environment)
     hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
@@ -329,23 +327,11 @@ def _read_tls(section: SettingsSection) -> TlsFiles | None:
 
 
 def _read_workers(section: SettingsSection) -> int:
-    workers = section.get_count("workers", _count_default_workers())
+    workers = section.get_count("workers", ServerConfig(graphs=()).workers)
     problem = _find_problem(workers)
     if problem is not None:
         raise section.build_error("workers", problem)
     return workers
-
-
-def _count_default_workers() -> int:
-    """Return the number of cores that this process may use, as far as workers can be started here."""
-    if not _HAS_WORKERS:
-        return 1
-    cores = len(os.sched_getaffinity(0))
-    # A container may have a part of the cores' time only. Without a limit the file has the word `max`, or is missing.
-    with suppress(OSError, ValueError):
-        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
-        cores = min(cores, max(1, int(quota) // int(period)))
-    return min(cores, _MAX_WORKERS)
 
 
 def _find_problem(workers: int) -> str | None:
