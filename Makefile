@@ -59,6 +59,7 @@ fmt: setup ## rewrite the code in the house style
 
 docs: setup ## write the generated pages and pasted sessions anew, and build the site
 	@$(BIN)/python tools/cli_reference.py
+	@$(BIN)/python tools/cypher_reference.py
 	@$(BIN)/python tools/errors_reference.py
 	@$(BIN)/python tools/http_reference.py
 	@$(BIN)/python tools/python_reference.py

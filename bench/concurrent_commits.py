@@ -21,8 +21,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -51,6 +52,7 @@ TOKEN = f"og_bench_{'x' * 40}"
 # One actor may have 16 writes in progress unless the settings say otherwise.
 SETTINGS = """[server]
 bind = "127.0.0.1:0"
+workers = %d
 tokens = "tokens.toml"
 policies = "policies"
 
@@ -75,13 +77,16 @@ class Bench:
 
 
 def read_process_seconds(pid: int) -> float:
-    """Return the CPU seconds of another process; 0 where the system does not tell."""
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.exists():
+    """Return the CPU seconds of another process and its children; 0 where the system does not tell."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    if not children.exists():
         return 0.0
-    # The name of the program, in parentheses, may have spaces. User and system time are the 14th and 15th value.
-    values = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+    ticks = 0
+    for process in (pid, *map(int, children.read_text(encoding="ascii").split())):
+        # The program's name, in parentheses, may have spaces. User and system time are the 14th and 15th value.
+        values = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += int(values[11]) + int(values[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -159,8 +164,8 @@ def open_slow_store() -> Iterator[Bench]:
 
 
 @contextmanager
-def open_server() -> Iterator[Bench]:
-    """Serve a graph on a local disk, with a connection for each thread."""
+def open_server(workers: int) -> Iterator[Bench]:
+    """Serve a graph on a local disk with some worker processes, and a connection for each thread."""
     with (
         tempfile.TemporaryDirectory(prefix="omnigraph-bench-", ignore_cleanup_errors=True) as directory,
         ExitStack() as opened,
@@ -171,7 +176,7 @@ def open_server() -> Iterator[Bench]:
         (home / "tokens.toml").chmod(0o600)
         (home / "policies").mkdir()
         (home / "policies" / "all.cedar").write_text("permit(principal, action, resource);", encoding="utf-8")
-        (home / "omnigraph.toml").write_text(SETTINGS, encoding="utf-8")
+        (home / "omnigraph.toml").write_text(SETTINGS % workers, encoding="utf-8")
         log = home / "server.log"
         command = [sys.executable, "-m", "omnigraph", "serve", "--config", str(home / "omnigraph.toml")]
         with log.open("w", encoding="utf-8") as errors:
@@ -263,7 +268,12 @@ def measure(way: str, numbers: Sequence[int], seconds: float) -> None:
                 raise SystemExit(f"the counter grew by {bench.read() - before}, after {commits} increments")
 
 
-WAYS = {"threads": open_threads, "HTTP clients": open_server, "S3, 30 ms": open_slow_store}
+WAYS: dict[str, Callable[[], AbstractContextManager[Bench]]] = {
+    "threads": open_threads,
+    "HTTP clients": partial(open_server, 1),
+    "HTTP clients of two workers": partial(open_server, 2),
+    "S3, 30 ms": open_slow_store,
+}
 
 
 def main() -> None:

@@ -5,6 +5,9 @@ They have no tokens, policies or log, which omnigraph has. All are asked for one
 by a load generator of our own that takes some 0.03 ms for a request: a client library would be what is measured. Where
 the cores are shared with other work, compare CPU times and the lines of one run.
 
+omnigraph is measured with one worker and with one for each core (`--workers`); CPU times are those of all of its
+processes. `--slow` repeats the measurement while another client asks a query that takes long, again and again.
+
 `--seconds` is the time of each measurement, `--quick` makes it one second, `--no-peers` leaves the peers out.
 """
 
@@ -19,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +43,7 @@ KEYS = 256
 TOKEN = f"og_bench_{'x' * 40}"
 SETTINGS = """[server]
 bind = "127.0.0.1:0"
+workers = %d
 tokens = "tokens.toml"
 policies = "policies"
 
@@ -47,6 +52,8 @@ uri = "graph"
 queries = "queries"
 """
 QUERY = "query person($name: String) { match { $p: Person { name: $name } } return { $p.name, $p.age } }\n"
+SLOW_QUERY = """query slow() {
+  match { $a: Person $b: Person $a.age < 300 $a.name + $b.name contains "nobody" } return { $a.name } }"""
 # The peers read one row by its key and answer with the same columns.
 PEERS = {
     "FastAPI": "",
@@ -98,9 +105,13 @@ class Target:
 
     def read_cpu(self) -> float:
         """Return the CPU seconds of the server so far."""
-        # The name of the program, in parentheses, may have spaces. User and system time are 12th and 13th after it.
-        fields = Path(f"/proc/{self.process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        children = Path(f"/proc/{self.process}/task/{self.process}/children").read_text(encoding="ascii")
+        ticks = 0
+        for process in (self.process, *map(int, children.split())):
+            # The program's name, in parentheses, may have spaces. User and system time are 12th and 13th after it.
+            fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,8 @@ class Load:
 
     def describe(self) -> str:
         """Return the figures as a line."""
+        if len(self.latencies) < 2:
+            return "no answers"
         cuts = statistics.quantiles(self.latencies, n=100)
         return (
             f"{self.requests / self.seconds:7.0f}/s  server {self.server_cpu / self.requests * 1e3:5.2f} ms  "
@@ -213,10 +226,10 @@ def write_data(home: Path) -> None:
 
 
 @contextmanager
-def serve(home: Path) -> Iterator[Target]:
+def serve(home: Path, workers: int) -> Iterator[Target]:
     """Run omnigraph."""
     config = home / "omnigraph.toml"
-    config.write_text(SETTINGS, encoding="utf-8")
+    config.write_text(SETTINGS % workers, encoding="utf-8")
     log = home / "server.log"
     with log.open("w", encoding="utf-8") as errors:
         popen = subprocess.Popen(
@@ -228,10 +241,36 @@ def serve(home: Path) -> Iterator[Target]:
             time.sleep(0.05)
         line = next(line for line in text.splitlines() if '"serving"' in line)
         port = int(json.loads(line)["address"].rpartition(":")[2])
-        yield Target("omnigraph", port, popen.pid, build_requests("/graphs/bench/queries/person"))
+        name = "omnigraph" if workers == 1 else f"omnigraph, {workers} workers"
+        yield Target(name, port, popen.pid, build_requests("/graphs/bench/queries/person"))
     finally:
         popen.terminate()
         popen.wait()
+
+
+@contextmanager
+def ask_slowly(target: Target) -> Iterator[None]:
+    """Keep one connection asking a query that takes long; the first answer is waited for."""
+    body = json.dumps({"query": SLOW_QUERY})
+    head = f"POST /graphs/bench/query HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+    request = f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    is_over, is_answered = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        with socket.create_connection(("127.0.0.1", target.port), timeout=60) as plug:
+            while not is_over.is_set():
+                plug.sendall(request)
+                receive_answer(plug)
+                is_answered.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    is_answered.wait()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 @contextmanager
@@ -263,12 +302,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--workers", type=int, nargs="+", default=sorted({1, len(os.sched_getaffinity(0))}))
     options = parser.parse_args()
     seconds = QUICK_SECONDS if options.quick else options.seconds
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as directory:
         home = Path(directory)
         write_data(home)
-        servers = [serve(home)]
+        servers = [serve(home, workers) for workers in options.workers]
         if not options.no_peers:
             has_ladybug = importlib.util.find_spec("ladybug") is not None
             servers += [serve_peer(name, home) for name in PEERS if has_ladybug or "Ladybug" not in name]
@@ -278,6 +319,10 @@ def main() -> None:
                 for connections in CONNECTIONS:
                     load = measure(target, connections, seconds)
                     print(f"{target.name:22} {connections:3} connections  {load.describe()}", flush=True)
+                if options.slow and target.name.startswith("omnigraph"):
+                    with ask_slowly(target):
+                        load = measure(target, 8, seconds)
+                    print(f"{target.name:22}   8 beside a slow query  {load.describe()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -438,6 +438,10 @@ class _Reader:
 
     def _finish_cypher(self, case: Case) -> None:
         names = case.blocks.keys()
+        if case.reads:
+            if not case.answers or not case.answers[-1].is_decided:
+                self._fail("a statement with a graph expects `rows:`, `ordered:`, `no rows` or `fails …`", case.line)
+            return
         if names - {"schema", "cypher"} or ("schema" in names) == (case.uses is not None) or case.params:
             self._fail("a statement of Cypher has `schema:` or `uses:`, and what is found about it", case.line)
         if not case.verdict and not case.findings:

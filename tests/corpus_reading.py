@@ -64,6 +64,34 @@ def failure_of_answers(case: Case, schema: str) -> str | None:
     return None
 
 
+def failure_of_statement(case: Case, schema: str) -> str | None:
+    """What a statement of Cypher answers otherwise than its case expects, in memory or by the local engine."""
+    graph = _served(schema, _data_of(case)).handles[Traversal.CSR]
+    for expected in case.answers:
+        for engine in ("memory", "local"):
+            got = _engine(graph, case.blocks["cypher"], expected, engine=engine, is_cypher=True)
+            if problem := difference_of_statement(expected, got):
+                return f"{case.path.name}:{expected.line}: {engine}: {problem}"
+    return None
+
+
+def difference_of_statement(expected: Answer, found: "_Found") -> str | None:
+    """As `_difference`; properties that are null count no more in whole nodes than those that their type lacks."""
+    rows = None if expected.rows is None else tuple([_without_nulls(cell) for cell in row] for row in expected.rows)
+    shown = tuple([_without_nulls(cell) for cell in row] for row in found.rows)
+    return _difference(replace(expected, rows=rows), replace(found, rows=shown))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    is_whole = "@type" in value
+    names = sorted(value) if is_whole else list(value)
+    return {name: _without_nulls(value[name]) for name in names if not is_whole or value[name] is not None}
+
+
 def graph_of_case(case: Case, schema: str) -> str:
     """Where the graph of a case is, made first if need be."""
     return next(iter(_served(schema, _data_of(case)).handles.values())).uri
@@ -159,9 +187,12 @@ class _Found:
     failure: tuple[str, str] | None = None
 
 
-def _engine(graph: og.Graph, query: str, expected: Answer, engine: str = "memory") -> _Found:
+def _engine(
+    graph: og.Graph, query: str, expected: Answer, engine: str = "memory", *, is_cypher: bool = False
+) -> _Found:
+    run = graph.cypher if is_cypher else graph.query
     try:
-        result = graph.query(query, params=expected.given, engine=engine)
+        result = run(query, params=expected.given, engine=engine)
         columns = tuple(result.columns)
         rows = json.loads(json.dumps(result.to_json(), allow_nan=False))["rows"]
     except OmnigraphError as error:

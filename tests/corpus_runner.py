@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from corpus_format import Case, Finding
-from corpus_reading import failure_of_answers, schema_of_graph
+from corpus_reading import failure_of_answers, failure_of_statement, schema_of_graph
 from corpus_writing import LoadEngine, failure_of_writes, local_engine
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.cypher.parser import parse_cypher
@@ -24,6 +24,7 @@ from omnigraph.lang.schema_ast import SchemaFile
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source
 from omnigraph.query.bind import BoundQuery, bind_file
+from omnigraph.query.cypher.bind import bind_cypher
 from omnigraph.query.explain import explain
 from omnigraph.query.lint import lint_file
 from omnigraph.query.params import check_params
@@ -106,7 +107,10 @@ def _run(case: Case, engine: LoadEngine) -> None:
             _fail(problem)
         return
     if "cypher" in case.blocks:
-        _compare_findings(case, _check_cypher(case))
+        if not case.reads:
+            _compare_findings(case, _check_cypher(case))
+        elif problem := failure_of_statement(case, schema_of_case(case)):
+            _fail(problem)
         return
     outcome = _check_subject(case)
     if case.reads:
@@ -125,10 +129,15 @@ def _run(case: Case, engine: LoadEngine) -> None:
 
 
 def _check_cypher(case: Case) -> Outcome:
-    accepted_catalog(schema_of_case(case), "the schema of the case")
-    source = Source(case.blocks["cypher"], "statement.cypher")
+    catalog = accepted_catalog(schema_of_case(case), "the schema of the case")
+    text = case.blocks["cypher"]
+    source = Source(text, "statement.cypher")
     parsed = parse_cypher(source)
-    return Outcome(source, Language.QUERY, parsed.diagnostics, parsed.tree)
+    if not parsed.ok:
+        return Outcome(source, Language.QUERY, parsed.diagnostics, parsed.tree)
+    # `/* strict */` in the text of a case asks for strict names.
+    bound = bind_cypher(parsed.tree, source, catalog, {}, is_strict="/* strict */" in text)
+    return Outcome(source, Language.QUERY, bound.diagnostics, parsed.tree)
 
 
 def accepted_catalog(text: str, what: str) -> Catalog:

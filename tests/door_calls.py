@@ -227,6 +227,7 @@ READS = [
         "--param",
         "n=Ada",
     ),
+    read("cypher", lambda g, _: g.cypher("RETURN 1 AS n").to_json(), "query", "--cypher", "RETURN 1 AS n"),
     read("sql of a commit", lambda g, d: g.sql(SQL, snapshot=d.first).to_json(), "sql", SQL, "--snapshot", "@first"),
     read("explain", lambda g, _: g.explain(ALL).to_json(), "explain", "-e", ALL),
     read("explain paths", lambda g, _: g.explain(PATHS).to_json(), "explain", "-e", PATHS),

@@ -19,7 +19,7 @@ from omnigraph.cli.exit_codes import EXIT_CODES, _encode_error
 from omnigraph.cli.main import main
 from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
 from omnigraph.errors import OmnigraphError
-from omnigraph.server.serve import DrainingServer
+from omnigraph.server.draining_server import DrainingServer
 from omnigraph.server.service import Service
 from serving import TOKENS, write_settings
 from worlds import runtime

@@ -23,6 +23,7 @@ bind = "127.0.0.1:0"
 tokens = "tokens.toml"
 policies = "policies"
 drain_seconds = 20
+workers = 1
 
 [limits]
 body_seconds = 15

@@ -23,11 +23,14 @@ from omnigraph.engine.view import View
 from omnigraph.ops.load import GraphSource, LoadCall, LoadInput, LoadMode, Progress, load
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
+from omnigraph.spark.algorithms import run_algorithm
+from omnigraph.spark.algorithms.rounds import RoundRecord, Rounds
 from omnigraph.spark.load.load_engine import SparkLoadOptions, build_reader
 from omnigraph.spark.load.load_merge import SparkMerge
 from omnigraph.spark.maintenance import SparkMaintenanceWorker
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.spark_session import session
+from omnigraph.storage.layout import RECOVERY
 from upkeep_calls import EAGER, opened
 from worlds import runtime
 
@@ -121,6 +124,27 @@ def ask_and_kill(graph: og.Graph) -> dict[str, Any]:
     return {"rows": rows, "expected": graph.query(text, engine="memory").rows(), "killed": len(killed), "left": left}
 
 
+def rank_and_kill(graph: og.Graph) -> dict[str, Any]:
+    """An algorithm during which an executor is killed, after its first rounds."""
+    killed: list[int] = []
+    keep = Rounds._keep
+
+    def keep_and_kill(self: Rounds, number: int, *rest: Any) -> RoundRecord:
+        if number == 2:
+            killed.append(min(executors()))
+            os.kill(killed[0], signal.SIGKILL)
+        return keep(self, number, *rest)
+
+    with patch.object(Rounds, "_keep", keep_and_kill), patch.object(run_algorithm, "count_parts", lambda *_, **__: 3):
+        spark, local = (
+            graph.algorithms.pagerank("Knows", max_rounds=3, tolerance=1e-300, engine=engine).to_arrow()
+            for engine in ("spark", "local")
+        )
+    left = [info.key for info in graph._session.store.objects.list_under(RECOVERY)]
+    told = {"spark": spark["rank"].to_pylist(), "local": local["rank"].to_pylist()}
+    return {**told, "has_ids": spark["id"].equals(local["id"]), "killed": len(killed), "left": left}
+
+
 def optimized(spark: SparkSession, address: str) -> dict[str, Any]:
     """What maintenance by executors did to each table, and what one process would have done."""
     graph = opened(address)
@@ -147,6 +171,7 @@ def run(people: str, data: str, changes: str, things: str, out: str) -> dict[str
         "read": read_and_write(spark, og.open_graph(things), Path(out)),
         "optimized": optimized(spark, things),
         "asked": ask_and_kill(og.open_graph(people)),
+        "ranked": rank_and_kill(og.open_graph(people)),
     }
 
 

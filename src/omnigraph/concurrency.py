@@ -1,15 +1,17 @@
-"""Create threads, locks and events, and hold the state of a process, in one place that a test can replace.
+"""Create threads, pools, locks and events, and hold the state of a process, in one place that a test can replace.
 
 Races are tested by running several processes as threads of one, under a scheduler that decides which of them goes on.
 It can do so only if no thread waits where the scheduler doesn't see it, and if no two of these processes share a lock.
-So what waits while a commit is made gets its locks here, and state of a whole process is a `ProcessState`. In
-production the functions return what the standard library has, and a `ProcessState` is one object.
+So what waits while a commit is made gets its locks here, calls of Lance are announced, and state of a whole process is
+a `ProcessState`. In production the functions return what the standard library has, and a `ProcessState` is one object.
 """
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -96,13 +98,25 @@ class Backend(Protocol):
         """See `create_thread`."""
         ...
 
-    def get_process(self) -> Hashable:
-        """Return the process that the calling thread belongs to."""
+    def create_pool(self, threads: int, name: str) -> Executor:
+        """See `create_pool`."""
+        ...
+
+    def announce_call(self, target: str) -> AbstractContextManager[None]:
+        """See `announce_call`."""
+        ...
+
+    def get_states(self) -> dict[object, object]:
+        """Return the states of the process that the calling thread belongs to, by their `ProcessState`."""
         ...
 
 
 class SystemBackend:
     """The threads of the standard library, in one process."""
+
+    def __init__(self) -> None:
+        # By `ProcessState`, which is compared by identity.
+        self._states: dict[object, object] = {}
 
     def create_lock(self) -> Mutex:
         """See `create_lock`."""
@@ -120,12 +134,24 @@ class SystemBackend:
         """See `create_thread`."""
         return threading.Thread(target=target, name=name, daemon=daemon)
 
-    def get_process(self) -> Hashable:
-        """Return the only process that there is."""
-        return 0
+    def create_pool(self, threads: int, name: str) -> Executor:
+        """See `create_pool`."""
+        return ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    def announce_call(self, target: str) -> AbstractContextManager[None]:
+        """See `announce_call`."""
+        del target
+        # One object for all calls: a context that did anything would be paid for with each request of Lance.
+        return _NO_CONTEXT
+
+    def get_states(self) -> dict[object, object]:
+        """Return the states of the only process that there is."""
+        return self._states
 
 
+_NO_CONTEXT = nullcontext()
 _SYSTEM = SystemBackend()
+# A list, so that the functions below read it without a `global` statement.
 _backends: list[Backend] = [_SYSTEM]
 
 
@@ -154,18 +180,29 @@ def create_thread(target: Callable[[], object], name: str, *, daemon: bool = Fal
     return _backends[0].create_thread(target, name, daemon=daemon)
 
 
+def create_pool(threads: int, name: str) -> Executor:
+    """Return a pool of at most so many threads."""
+    return _backends[0].create_pool(threads, name)
+
+
+def announce_call(target: str) -> AbstractContextManager[None]:
+    """Return a context for a call of Lance that reads or writes files of `target`: a manifest, or a table."""
+    return _backends[0].announce_call(target)
+
+
 class ProcessState(Generic[T]):
     """An object that all threads of a process share, built when it is first used."""
 
     def __init__(self, build: Callable[[], T]) -> None:
         self._build = build
         self._guard = threading.Lock()
-        self._states: dict[Hashable, T] = {}
 
     def get(self) -> T:
         """Return the object of the process that the calling thread belongs to."""
-        process = _backends[0].get_process()
+        # The states are with the process, not here: those of a simulated one go with it.
+        states = _backends[0].get_states()
+        # A plain lock, because `build` waits for nothing.
         with self._guard:
-            if process not in self._states:
-                self._states[process] = self._build()
-            return self._states[process]
+            if self not in states:
+                states[self] = self._build()
+            return cast("T", states[self])

@@ -2,7 +2,7 @@
 
 import ast
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,14 +31,16 @@ class TwoProcesses(SystemBackend):
     """A backend whose threads belong to the process that their name says."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.locks = 0
+        self.states: dict[str, dict[object, object]] = {}
 
     def create_lock(self) -> Mutex:
         self.locks += 1
         return super().create_lock()
 
-    def get_process(self) -> Hashable:
-        return threading.current_thread().name
+    def get_states(self) -> dict[object, object]:
+        return self.states.setdefault(threading.current_thread().name, {})
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def run(code: str, *arguments: str) -> None:
 MAY_IMPORT = {
     # The processes that the command line and Spark's Python workers run: they end with the command or the job.
     "gc": {"cli/main.py", "spark/session/error_translation.py"},
-    "ctypes": {"cli/allocators.py"},
+    "ctypes": {"server/allocators.py", "server/workers/worker_process.py"},
     "random": {"ids.py"},
     "secrets": {"ids.py"},
 }

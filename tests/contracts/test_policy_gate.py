@@ -121,6 +121,7 @@ NEEDS: dict[str, tuple[Call, Needed]] = {
     "tags.delete": (lambda g: g.tags.delete("v1"), {(Action.BRANCH_DELETE, "v1")}),
     "spark": (lambda g: g.spark, {(Action.READ, "main"), (Action.EXPORT, "main")}),
     "sql": (lambda g: g.sql("select 1", branch="review"), {(Action.READ, "review")}),
+    "cypher": (lambda g: g.cypher("RETURN 1 AS n", branch="review"), {(Action.READ, "review")}),
 }
 """What each verb has to be allowed to do, on which branch; None is the graph as a whole."""
 
@@ -153,6 +154,7 @@ HIDE_ROWS = {
     "commit_page",
     "commits",
     "complete",
+    "cypher",
     "diff",
     "edge_list",
     "export",

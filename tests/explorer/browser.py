@@ -77,6 +77,12 @@ class Browser:
         """Write into the first input that is found."""
         self.run("await page.locator(args.selector).first().fill(args.text)", selector=selector, text=text)
 
+    def write_query(self, text: str) -> None:
+        """Replace what the editor has."""
+        keys = "await page.keyboard.press('Control+A'); await page.keyboard.press('Delete');"
+        self.click(".editor .cm-content")
+        self.run(f"{keys} await page.keyboard.insertText(args.text)", text=text)
+
     def wait(self, selector: str) -> None:
         """Wait until the element is seen."""
         self.run("await page.locator(args.selector).first().waitFor()", selector=selector)

@@ -66,9 +66,9 @@ def test_the_editor_completes_marks_mistakes_and_takes_typed_parameters(browser:
     browser.wait(".editor .cm-tooltip-autocomplete li:has-text('Person')")
     browser.run("await page.keyboard.press('Enter')")
     text = "query q($n: String, $a: I32?) { match { $p: Person { name: $n } } return { $p.agee } }"
-    browser.run("await page.locator('.editor .cm-content').fill(args.text)", text=text)
+    browser.write_query(text)
     browser.wait(".mistakes .error:has-text('agee')")
-    browser.run("await page.locator('.editor .cm-content').fill(args.text)", text=text.replace("agee", "age"))
+    browser.write_query(text.replace("agee", "age"))
     browser.wait(".parameters label:has-text('$n')")
     browser.fill(".parameters input >> nth=1", "not a number")
     assert browser.run("return page.locator('.query .button.primary').isDisabled()") is True

@@ -100,11 +100,11 @@ def test_a_query_that_is_too_large_says_so_and_the_page_lives_on(browser: Browse
     )
     browser.open(link(server.base, "query", branch="main"), token=TOKENS["ada"])
     browser.settle("query")
-    browser.run("await page.locator('.editor .cm-content').fill(args.text)", text=text)
+    browser.write_query(text)
     browser.click('.query button:has-text("Run")')
     browser.wait(".problem")
     small = "query q() { match { $a: Person } return { $a.name } }"
-    browser.run("await page.locator('.editor .cm-content').fill(args.text)", text=small)
+    browser.write_query(small)
     browser.click('.query button:has-text("Run")')
     browser.wait('.results .grid[data-total="20"]')
 

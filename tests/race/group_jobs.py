@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.commit.commit_plan import CommitPlan
+from omnigraph.commit.commit_queue import get_queue
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import publish_or_replan
@@ -32,6 +33,8 @@ from race.checker import Txn
 from race.jobs import KEYS, LISTS, RACING
 from upkeep_calls import MAINTAINED
 
+# Of the transactions of a process, those that are evaluated by the leader of their group.
+DEFERRED_SHARE = 0.5
 Places = list[tuple[str, str]]
 
 
@@ -72,13 +75,15 @@ def _append(session: Session, name: str, times: int, choice: random.Random, note
         reads: dict[str, list[str]] = {}
         outcome = "ok"
         try:
-            _publish(session, txn, places, written, reads)
+            _publish(session, txn, places, written, reads, defers=choice.random() < DEFERRED_SHARE)
         except ConflictError:
             outcome = "fail"
         _note(notes, {"name": txn, "end": time.monotonic(), "outcome": outcome, "reads": reads})
 
 
-def _publish(session: Session, name: str, places: Places, written: Places, reads: dict[str, list[str]]) -> None:
+def _publish(
+    session: Session, name: str, places: Places, written: Places, reads: dict[str, list[str]], *, defers: bool
+) -> None:
     """Append to lists what they lead to on the state in which the turn of this write comes."""
 
     def plan(head: Head) -> CommitPlan:
@@ -106,7 +111,10 @@ def _publish(session: Session, name: str, places: Places, written: Places, reads
         assert staged is not None
         return staged[0]
 
-    first = plan(session.cached_head())
+    head = session.cached_head()
+    # As short mutations do, some that find others publishing are evaluated in their turn only.
+    is_deferred = defers and get_queue(session.log).is_busy
+    first = CommitPlan(base=head, operation="append", actor=name, is_deferred=True) if is_deferred else plan(head)
     done = publish_or_replan(session.log, session.handles, first, None, plan)
     assert done is not None
     keep_tails_short(session, first, done)

@@ -10,6 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph.config.server import build_server_config
 from omnigraph.server import graph_root
+from omnigraph.storage.local_object_store import LocalObjectStore
 from serving import POLICIES, SCHEMA, Served, serving
 from worlds import runtime
 
@@ -172,8 +173,7 @@ def test_another_server_serves_what_this_one_created(served: Served, tmp_path: P
 
 def test_a_deletion_that_died_is_completed(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(served)
-    place = tmp_path / "graphs" / "scratch-1"
-    (place / "__deleted").write_bytes(b"")
+    (tmp_path / "graphs" / "scratch-1.deleted").write_bytes(b"")
     served.service.graph_root.refresh()
     gone = "scratch-1" not in served.service.registry.graphs
     taken = made(served)
@@ -182,7 +182,7 @@ def test_a_deletion_that_died_is_completed(served: Served, tmp_path: Path, monke
 
     assert gone
     assert taken[1]["code"] == "graph_exists"
-    assert not place.exists()
+    assert list((tmp_path / "graphs").iterdir()) == []
     assert made(served)[0] == 201
 
 
@@ -201,3 +201,34 @@ def test_a_directory_that_is_no_graph_is_not_served(tmp_path: Path) -> None:
 
     assert set(served.service.registry.graphs) == {"people", "real"}
     served.service.close()
+
+
+@pytest.mark.parametrize("marker", ["..deleted", "...deleted", ".deleted", "people.deleted"])
+def test_a_marker_of_no_graph_below_the_root_removes_nothing(
+    marker: str, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_root, "_DEAD_SECONDS", -1.0)
+    made(served)
+    (tmp_path / "graphs" / marker).write_bytes(b"")
+
+    served.service.graph_root.refresh()
+
+    assert ask(served, "GET", "/graphs/scratch-1/snapshot")[0] == 200
+    assert ask(served, "GET", "/graphs/people/snapshot")[0] == 200
+
+
+def test_a_graph_that_is_created_while_the_root_is_listed_stays(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = LocalObjectStore.list_children
+
+    def list_early(store: LocalObjectStore) -> list[str]:
+        names = listing(store)
+        monkeypatch.setattr(LocalObjectStore, "list_children", listing)
+        assert made(served)[0] == 201
+        return names
+
+    monkeypatch.setattr(LocalObjectStore, "list_children", list_early)
+    served.service.graph_root.refresh()
+
+    assert "scratch-1" in served.service.registry.graphs

@@ -15,8 +15,9 @@ import pytest
 from omnigraph.config.server import ServerConfig
 from omnigraph.policy import Access, Action, Actor
 from omnigraph.server.cedar_policies import CedarPolicies
+from omnigraph.server.draining_server import raise_connection_limit
 from omnigraph.server.http.request_bodies import decode_body
-from omnigraph.server.serve import open_listener, raise_connection_limit
+from omnigraph.server.listener import open_listener
 from serving import ALL, POLICIES, Served, serving
 
 

@@ -124,6 +124,15 @@ def test_a_query_whose_executor_is_killed_gives_its_rows_and_leaves_nothing(outc
     assert told["left"] == []
 
 
+def test_an_algorithm_whose_executor_is_killed_gives_its_values_and_leaves_nothing(outcome: Outcome) -> None:
+    told = outcome.answer["ranked"]
+
+    assert told["killed"] == 1
+    assert told["has_ids"]
+    assert told["spark"] == pytest.approx(told["local"], rel=1e-9)
+    assert told["left"] == []
+
+
 def test_maintenance_on_a_cluster_changes_no_row(outcome: Outcome) -> None:
     told = outcome.answer["optimized"]
     rows = stored(outcome.things, "Thing")

@@ -171,18 +171,34 @@ QUERIES = {
         match { $p: Person $p.age in [] } return { count(*) as n, sum($p.age) as s }
     }""",
 }
-REFUSED = {
-    "a path variable": "query q() { match { $p: Person path $w = $p knows{1,2} $q } return { length($w) as n } }",
-    "a search over several types": """query q() {
+REFUSED = [
+    ("a path variable", "query q() { match { $p: Person path $w = $p knows{1,2} $q } return { length($w) as n } }"),
+    (
+        "a search over several types",
+        """query q() {
         match { $x: (Person|Company) } return { $x.name } order { bm25($x.name, "p01") }
     }""",
-    "a running `sum` of floats": """query q() {
+    ),
+    (
+        "a search over several types",
+        """query q() {
+        match { $x: (Person|Company) } return { $x.name }
+        order { rrf(bm25($x.name, "p01"), bm25($x.name, "a")) } limit 2
+    }""",
+    ),
+    (
+        "a running `sum` of floats",
+        """query q() {
         match { $p: Person } return { sum($p.score) over { order { $p.name } } as s }
     }""",
-    "a distance of two vectors": """query q() {
+    ),
+    (
+        "a distance of two vectors",
+        """query q() {
         match { $p: Person $p knows $q } return { $p.name } order { nearest($p.vec, $q.vec) }
     }""",
-}
+    ),
+]
 
 
 def write_people(path: Path) -> og.Graph:
@@ -228,9 +244,9 @@ def test_a_form_is_answered_as_in_memory(form: str, graph: og.Graph) -> None:
     assert compare_engines(graph, Question(text, {"w": "graphs"} if "$w: String" in text else {}))
 
 
-@pytest.mark.parametrize("form", REFUSED)
+@pytest.mark.parametrize("form, text", REFUSED)
 def test_a_form_that_spark_does_not_run_is_named_before_anything_is_read(
-    form: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+    form: str, text: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> SparkRows:
         raise AssertionError
@@ -238,7 +254,7 @@ def test_a_form_that_spark_does_not_run_is_named_before_anything_is_read(
     monkeypatch.setattr("omnigraph.spark.query.run_query._execute", fail)
 
     with pytest.raises(og.OmnigraphError, check=has_code(UNSUPPORTED)) as caught:
-        ask_spark(graph, Question(REFUSED[form], {}))
+        ask_spark(graph, Question(text, {}))
 
     assert f"Spark does not run {form}; nothing was read" in str(caught.value)
 

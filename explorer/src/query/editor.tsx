@@ -13,7 +13,8 @@ import { state } from "../store";
 import { colours, graphQuery } from "./language";
 
 interface Props {
-  text: string;
+  /** A text to start with; another object replaces what was written. What somebody types only goes out. */
+  given: { text: string };
   onText: (text: string) => void;
   onLint: (lint: Lint | null) => void;
   onRun: () => void;
@@ -113,7 +114,7 @@ export function Editor(props: Props) {
       parent: root,
       root,
       state: EditorState.create({
-        doc: props.text,
+        doc: props.given.text,
         extensions: [
           keymap.of([{ key: "Mod-Enter", run, preventDefault: true }]),
           keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
@@ -141,7 +142,8 @@ export function Editor(props: Props) {
   }, []);
   useEffect(() => {
     const shown = editor.current;
-    if (shown && shown.state.doc.toString() !== props.text) shown.dispatch({ changes: { from: 0, to: shown.state.doc.length, insert: props.text } });
-  }, [props.text]);
+    const { text } = props.given;
+    if (shown && shown.state.doc.toString() !== text) shown.dispatch({ changes: { from: 0, to: shown.state.doc.length, insert: text } });
+  }, [props.given]);
   return <div class="editor" ref={holder} />;
 }

@@ -32,6 +32,11 @@ const write = createWrite();
 export function QueryView() {
   const given = place.value.more.get("query");
   const [text, setText] = useState(given ?? "");
+  const [written, setWritten] = useState({ text });
+  const replace = (next: string) => {
+    setText(next);
+    setWritten({ text: next });
+  };
   const [texts, setTexts] = useState<Texts>(() => readTexts(place.value.more.get("params")));
   const [lint, setLint] = useState<Lint | null>(null);
   const [stored, setStored] = useState<StoredQuery | null>(null);
@@ -110,15 +115,15 @@ export function QueryView() {
   const isMutation = !stored && query?.kind === "mutation";
   return (
     <div class="query" data-commit={source?.commit ?? commit.value ?? ""} data-state={startedAt === null ? "ready" : "loading"}>
-      <Panel title={stored ? `Stored query ${stored.name}` : "Query"} aside={<QueryList onStored={(one) => (setStored(one), setTexts(new Map()))} onText={(past) => (setStored(null), setText(past))} />}>
+      <Panel title={stored ? `Stored query ${stored.name}` : "Query"} aside={<QueryList onStored={(one) => (setStored(one), setTexts(new Map()))} onText={(past) => (setStored(null), replace(past))} />}>
         {stored ? (
           <p>
-            {stored.description ?? "Its text is kept by the server."} <Button onClick={() => setStored(null)}>Write a query instead</Button>
+            {stored.description ?? "Its text is kept by the server."} <Button onClick={() => (setStored(null), replace(text))}>Write a query instead</Button>
           </p>
         ) : (
-          <Editor text={text} onText={setText} onLint={setLint} onRun={() => void run(null)} />
+          <Editor given={written} onText={setText} onLint={setLint} onRun={() => void run(null)} />
         )}
-        {!stored && text === "" && <Examples onText={setText} />}
+        {!stored && text === "" && <Examples onText={replace} />}
         {!stored && <Mistakes lint={lint} />}
         <ParameterForm parameters={parameters} texts={texts} onTexts={setTexts} />
         <div class="bar">

@@ -6,14 +6,17 @@ import click
 
 from omnigraph.cli.input_files import STDIN, read_source
 from omnigraph.cli.options import (
+    cypher_option,
     json_option,
     open_selected_graph,
     parse_params,
     query_engine_option,
+    read_cypher,
     read_options,
     read_query,
     refuse,
     refuse_two_states,
+    split_cypher_uri,
     split_name_and_uri,
 )
 from omnigraph.cli.render import print_json, print_text
@@ -28,6 +31,7 @@ from omnigraph.schema.bind import load_schema
 @click.command("explain")
 @read_options
 @query_engine_option
+@cypher_option
 @click.option("--analyze", is_flag=True, help="Run the query, and show the actual rows and time of each step.")
 @click.option("--schema", metavar="FILE", help="A schema file (.pg) instead of a graph; shows only the logical plan.")
 @json_option
@@ -46,6 +50,7 @@ def command(  # noqa: PLR0913 - one argument per option
     memory_bytes: int | None,
     engine: str,
     analyze: bool,
+    cypher: str | None,
     schema: str | None,
     as_json: bool,
 ) -> int:
@@ -59,9 +64,11 @@ def command(  # noqa: PLR0913 - one argument per option
     graph is given otherwise: then it is the NAME. `-` reads a file from stdin.
     """
     if schema is not None:
-        graph_only = (params, pairs or None, commit_id, at, seconds, memory_bytes, analyze or None)
+        graph_only = (cypher, params, pairs or None, commit_id, at, seconds, memory_bytes, analyze or None)
         if any(option is not None for option in graph_only):
-            refuse("parameters, --snapshot, --at, limits and --analyze need a graph: name it instead of --schema")
+            refuse(
+                "--cypher, parameters, --snapshot, --at, limits and --analyze need a graph: name it instead of --schema"
+            )
         if len(words) > 1:
             refuse("give either a graph or --schema")
         if path == STDIN and schema == STDIN:
@@ -71,8 +78,12 @@ def command(  # noqa: PLR0913 - one argument per option
         document: dict[str, object] = {"query_name": query_name, "plan": plan_text}
     else:
         refuse_two_states(commit_id, at)
-        name, uri = split_name_and_uri(words, store)
-        source = read_query(path, text)
+        if cypher is None:
+            name, uri = split_name_and_uri(words, store)
+            source = read_query(path, text)
+        else:
+            name, uri = None, split_cypher_uri(words)
+            source = Source(read_cypher(cypher, path, text), "statement.cypher")
         graph = open_selected_graph(uri, store, read_only=True)
         explained = graph.explain(
             source,
@@ -85,6 +96,7 @@ def command(  # noqa: PLR0913 - one argument per option
             memory_bytes=memory_bytes,
             engine=engine,
             analyze=analyze,
+            cypher=cypher is not None,
         )
         document = explained.to_json()
         plan_text = explained.text

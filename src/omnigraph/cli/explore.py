@@ -8,9 +8,9 @@ import webbrowser
 import click
 
 import omnigraph
-from omnigraph.cli.allocators import share_freed_memory
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import flush_output, print_error, print_json, print_text
+from omnigraph.server.allocators import share_freed_memory
 
 # Without one of these, Python would start a browser inside of this terminal.
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")

@@ -227,6 +227,20 @@ def read_query(path: str | None, text: str | None) -> Source:
     return Source(text, INLINE_NAME) if text is not None else read_source(path or STDIN)
 
 
+def read_cypher(cypher: str, path: str | None, text: str | None) -> str:
+    """Return the statement of --cypher, which stands instead of --query and -e."""
+    if path is not None or text is not None:
+        refuse("name the query with one of --query FILE, -e TEXT and --cypher TEXT")
+    return read_source(STDIN).text if cypher == STDIN else cypher
+
+
+def split_cypher_uri(words: tuple[str, ...]) -> str | None:
+    """Return the graph of a command with --cypher: a statement has no name."""
+    if len(words) > 1:
+        refuse(f"a statement of Cypher has no name: leave out `{words[0]}`")
+    return words[0] if words else None
+
+
 def resolve_store_uri(uri: str | None, store: str | None) -> str:
     """Return the graph of a command: its URI, else --store, else OMNIGRAPH_STORE.
 
@@ -467,6 +481,10 @@ def combine_options(*options: Callable[[Command], Command]) -> Callable[[Command
 
     return decorate
 
+
+cypher_option: Callable[[Command], Command] = click.option(
+    "--cypher", "cypher", metavar="TEXT", help="A statement of Cypher that reads, instead of a query; - is stdin."
+)
 
 # Select a query and a graph, for all commands that run a query.
 query_options: Callable[[Command], Command] = combine_options(

@@ -3,9 +3,9 @@
 import click
 
 import omnigraph
-from omnigraph.cli.allocators import share_freed_memory
 from omnigraph.cli.options import json_option
 from omnigraph.cli.render import format_count, print_json, print_text
+from omnigraph.server.allocators import share_freed_memory
 
 
 @click.command("serve")
@@ -19,23 +19,39 @@ from omnigraph.cli.render import format_count, print_json, print_text
     count=True,
     help="Allow all clients everything. Must be given twice if other machines can connect.",
 )
+@click.option(
+    "--workers",
+    type=int,
+    metavar="N",
+    help="The number of processes that serve clients; by default that of the settings, or one per core.",
+)
 @click.option("--check", is_flag=True, help="Check the settings and graphs, and exit without serving.")
 @json_option
 def command(
-    *, graphs: tuple[str, ...], config: str | None, bind: str | None, unauthenticated: int, check: bool, as_json: bool
+    *,
+    graphs: tuple[str, ...],
+    config: str | None,
+    bind: str | None,
+    unauthenticated: int,
+    workers: int | None,
+    check: bool,
+    as_json: bool,
 ) -> int:
     """Serve graphs over HTTP.
 
     The default ID of a graph is the last part of its URI. Tokens control who may connect, policies what they may do:
     see `omnigraph token` and `omnigraph policy`. The log goes to stderr, one JSON object per line.
 
-    The first Ctrl-C or SIGTERM waits for running requests, the second does not.
+    The first Ctrl-C or SIGTERM waits for running requests, the second does not. SIGHUP reads changed tokens, policies
+    and certificates at once.
     """
     if not check:
         share_freed_memory()
-        omnigraph.serve(graphs, config=config, bind=bind, unauthenticated=unauthenticated)
+        omnigraph.serve(graphs, config=config, bind=bind, unauthenticated=unauthenticated, workers=workers)
         return 0
-    settings = omnigraph.check_server(graphs, config=config, bind=bind, unauthenticated=unauthenticated)
+    settings = omnigraph.check_server(
+        graphs, config=config, bind=bind, unauthenticated=unauthenticated, workers=workers
+    )
     address = f"{settings.host}:{settings.port}"
     names = [graph.id for graph in settings.graphs]
     if as_json:

@@ -186,7 +186,9 @@ class BranchRegistry:
             return {**records, record.name: record}
 
         def is_added(records: BranchRecords) -> bool:
-            return records.get(record.name) == record
+            row = records.get(record.name)
+            # Or it was deleted since: only a branch that was registered is closed.
+            return (row is not None and row.id == record.id) or draft.log.final_head().snapshot.manifest.is_closed
 
         self._change(draft.main, record.name, add_record, is_added, may_be_undone=True)
         self.main.store.runtime.faults.reach("branch.registered")

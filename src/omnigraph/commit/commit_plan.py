@@ -66,6 +66,8 @@ class CommitPlan:
     base: Head
     operation: str
     actor: str
+    commit_id: str | None = None
+    """The id that the commit gets, if the caller has to know it before; None: a new one."""
     moves: tuple[Move, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     message: str | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +24,7 @@ from omnigraph.commit.manifest_types import (
 )
 from omnigraph.errors import CorruptError, Kind
 from omnigraph.format_version import INTERNAL_SCHEMA_VERSION
+from omnigraph.lru_cache import LruCache
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.checksums import format_checksum
 from omnigraph.struct_decoder import get_decoder
@@ -52,6 +53,11 @@ SCHEMA = pa.schema(
 
 _COLUMNS = tuple(SCHEMA.names)
 Row = dict[str, object]
+# The values of all columns of a row, and the row in MessagePack, of which digests are made.
+_EncodedRow: TypeAlias = tuple[tuple[object, ...], bytes]
+# By the address of a commit, which is kept with its row so that no other object gets the address. Heads have up to 128.
+_MAX_ENCODED_COMMITS = 1_024
+_encoded_commits: LruCache[int, tuple[Commit, _EncodedRow]] = LruCache(_MAX_ENCODED_COMMITS)
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -128,12 +134,15 @@ def encode_head(manifest: Manifest, version: int) -> pa.Table:
         rows.append(_encode_row("key_index", "key_index", manifest.keys))
     head = f"graph_head:{manifest.branch}"
     rows.append({"object_id": head, "object_type": "graph_head", "metadata": manifest.head})
-    rows += _build_journal_rows(manifest.commits, manifest.old_schemas)
-    full_rows = list(map(_fill_columns, rows))
+    rows += [_encode_row(f"schema:{s.id}", "schema", s) for s in manifest.old_schemas]
+    encoded = [*map(_encode_values, rows), *map(_encode_commit, manifest.commits)]
     # The digest covers all columns, because that is how rows are read back.
-    integrity = Integrity(version=version, rows=digest_rows(full_rows), sealed=manifest.sealed)
-    full_rows.append(_fill_columns(_encode_row(_INTEGRITY, _INTEGRITY, integrity)))
-    return pa.Table.from_pylist(full_rows, SCHEMA)
+    digest = format_checksum(_pack_list([packed for _, packed in encoded]))
+    integrity = Integrity(version=version, rows=digest, sealed=manifest.sealed)
+    encoded.append(_encode_values(_encode_row(_INTEGRITY, _INTEGRITY, integrity)))
+    columns = zip(*(values for values, _ in encoded), strict=True)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def encode_journal(commits: Iterable[Commit], schemas: Iterable[SchemaRecord] = ()) -> pa.Table:
@@ -149,11 +158,39 @@ def digest_rows(rows: list[Row]) -> str:
 
 def _build_journal_rows(commits: Iterable[Commit], schemas: Iterable[SchemaRecord]) -> list[Row]:
     rows = [_encode_row(f"schema:{s.id}", "schema", s) for s in schemas]
-    for commit in commits:
-        row = _encode_row(f"graph_commit:{commit.id}", "graph_commit", commit)
-        row["base_objects"] = [f"graph_commit:{p}" for p in (commit.parent, commit.merged_parent) if p]
-        rows.append(row)
-    return rows
+    return [*rows, *map(_build_commit_row, commits)]
+
+
+def _build_commit_row(commit: Commit) -> Row:
+    row = _encode_row(f"graph_commit:{commit.id}", "graph_commit", commit)
+    row["base_objects"] = [f"graph_commit:{p}" for p in (commit.parent, commit.merged_parent) if p]
+    return row
+
+
+def _encode_commit(commit: Commit) -> _EncodedRow:
+    """Return the row of a commit; each is encoded once, although every later head has it too."""
+    known = _encoded_commits.get(id(commit))
+    if known is None or known[0] is not commit:
+        known = commit, _encode_values(_build_commit_row(commit))
+        _encoded_commits.put(id(commit), known)
+    return known[1]
+
+
+def _encode_values(row: Row) -> _EncodedRow:
+    full = _fill_columns(row)
+    return tuple(full.values()), msgspec.msgpack.encode(full)
+
+
+def _pack_list(packed: list[bytes]) -> bytes:
+    """Return what MessagePack makes of a list, from what it makes of the items."""
+    size = len(packed)
+    if size < 16:
+        start = bytes([0x90 | size])
+    elif size < 1 << 16:
+        start = b"\xdc" + size.to_bytes(2)
+    else:
+        start = b"\xdd" + size.to_bytes(4)
+    return start + b"".join(packed)
 
 
 def _encode_row(object_id: str, object_type: str, record: msgspec.Struct, **columns: object) -> Row:

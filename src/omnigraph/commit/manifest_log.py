@@ -90,7 +90,7 @@ class UnfinishedCloneError(OmnigraphError):
     source: str
     message = (
         "{uri} is an unfinished clone of {source}, not a graph yet: `omnigraph clone {source}"
-        " {uri}` resumes it; or remove it"
+        " {uri}` resumes it, or `omnigraph backup restore` if these are backups; or remove it"
     )
 
 

@@ -48,13 +48,21 @@ class ArmedWrite:
     """The last cleanup before the first file was created."""
 
 
-def arm(log: ManifestLog, base: Head, *, operation: str, actor: str, keeps_staged: bool = False) -> ArmedWrite:
+def arm(
+    log: ManifestLog,
+    base: Head,
+    *,
+    operation: str,
+    actor: str,
+    keeps_staged: bool = False,
+    commit_id: str | None = None,
+) -> ArmedWrite:
     """Put the sidecar of a write whose staging takes long.
 
     `publish` or `abandon` ends it. Name each staged file to its lease as soon as it exists: then the files of a write
     that dies are soon removed.
     """
-    commit_id = log.store.runtime.ids.ulid()
+    commit_id = commit_id or log.store.runtime.ids.ulid()
     lease = _arm_lease(log, base, operation, actor, commit_id, ())
     log.store.runtime.faults.reach("publish.armed")
     return ArmedWrite(commit_id, lease, keeps_staged, base.snapshot.manifest.gc_horizon.epoch)
@@ -105,7 +113,7 @@ def publish_or_replan(
     """
     store = log.store
     files = [*plan.adopted_files, *(path for move in plan.moves for path in move.staged.files)]
-    commit_id = store.runtime.ids.ulid() if armed is None else armed.commit_id
+    commit_id = (plan.commit_id or store.runtime.ids.ulid()) if armed is None else armed.commit_id
     write = PendingCommit(log, handles, plan, commit_id, files, replan=replan)
     write.lease = None if armed is None else armed.lease
     try:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +25,11 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 # The names of variables with secrets that a settings file can't have sent to the provider that it names.
 _OTHER_SECRETS = ("OMNIGRAPH_TOKEN", "AWS_")
+
+# Workers share sealed memory, which only Linux has.
+_HAS_WORKERS = hasattr(os, "memfd_create")
+_MAX_WORKERS = 64
+_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _MIB = 1024 * 1024
@@ -130,6 +136,12 @@ class ServerConfig:
     """The certificate for HTTPS; None: plain HTTP."""
     allowed_hosts: tuple[str, ...] = ()
     """The host names that requests may use; if empty, any, but on loopback only loopback names."""
+    workers: int = 1
+    """The number of processes that serve clients; more than one are started by a parent."""
+    long_workers: int = 1
+    """The number of further processes for long requests, if there is more than one worker."""
+    stuck_seconds: float = 30.0
+    """A worker that does not respond for this long is ended and replaced."""
     drain_seconds: float = 30.0
     """The time that running requests have to finish when the server stops."""
     limits: ServerLimits = field(default_factory=ServerLimits)
@@ -163,15 +175,30 @@ class ServerConfig:
         return self.tokens_file is not None or bool(self.given_tokens) or bool(self.jwt_issuers)
 
 
-def load_server_config(graphs: Sequence[str], file: str | os.PathLike[str] | None, bind: str | None) -> ServerConfig:
+def load_server_config(
+    graphs: Sequence[str],
+    file: str | os.PathLike[str] | None,
+    bind: str | None,
+    workers: int | None = None,
+) -> ServerConfig:
     """Build the configuration with this process's environment, see `build_server_config`.
 
-    Without graphs and a file, the file is `omnigraph.toml` in the working directory, if it exists.
+    Without graphs and a file, the file is `omnigraph.toml` in the working directory, if it exists. `workers` takes
+    precedence over the file.
+
+    Raises:
+        SettingsError: See `build_server_config`; or there can't be so many workers.
     """
     path = None if file is None else Path(file)
     if path is None and not graphs and Path(CONFIG_FILE).is_file():
         path = Path(CONFIG_FILE)
-    return build_server_config(path, os.environ, graphs, bind)
+    config = build_server_config(path, os.environ, graphs, bind)
+    if workers is not None:
+        problem = _find_problem(workers)
+        if problem is not None:
+            raise SettingsError("omnigraph serve", "--workers", problem)
+        config = replace(config, workers=workers)
+    return config
 
 
 def build_server_config(
@@ -183,7 +210,9 @@ def build_server_config(
         SettingsError: The file, the command line or the environment has an invalid setting.
         NothingToServeError: There is no graph.
     """
-    config = ServerConfig(graphs=()) if file is None else _read_config_file(file, environment)
+    config = replace(ServerConfig(graphs=()), workers=_count_default_workers())
+    if file is not None:
+        config = _read_config_file(file, environment)
     hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
     if not hosted and config.graph_root is None:
         raise NothingToServeError
@@ -266,6 +295,9 @@ def _read_config_file(path: Path, environment: Mapping[str, str]) -> ServerConfi
         policies=server.get_path("policies"),
         tls=_read_tls(server),
         allowed_hosts=server.get_texts("allowed_hosts"),
+        workers=_read_workers(server),
+        long_workers=server.get_count("long_workers", defaults.long_workers),
+        stuck_seconds=server.get_seconds("stuck_seconds", defaults.stuck_seconds),
         drain_seconds=server.get_seconds("drain_seconds", defaults.drain_seconds),
         limits=_read_limits(limits),
         embedding=_read_embedding(embedding, environment),
@@ -294,6 +326,33 @@ def _read_tls(section: SettingsSection) -> TlsFiles | None:
         missing = "certificate" if certificate is None else "private_key"
         raise section.build_error(missing, "TLS needs both `certificate` and `private_key`")
     return None
+
+
+def _read_workers(section: SettingsSection) -> int:
+    workers = section.get_count("workers", _count_default_workers())
+    problem = _find_problem(workers)
+    if problem is not None:
+        raise section.build_error("workers", problem)
+    return workers
+
+
+def _count_default_workers() -> int:
+    """Return the number of cores that this process may use, as far as workers can be started here."""
+    if not _HAS_WORKERS:
+        return 1
+    cores = len(os.sched_getaffinity(0))
+    # A container may have a part of the cores' time only. Without a limit the file has the word `max`, or is missing.
+    with suppress(OSError, ValueError):
+        quota, period = _CPU_LIMIT.read_text(encoding="ascii").split()
+        cores = min(cores, max(1, int(quota) // int(period)))
+    return min(cores, _MAX_WORKERS)
+
+
+def _find_problem(workers: int) -> str | None:
+    """Return why there can't be so many workers, or None."""
+    if not 1 <= workers <= _MAX_WORKERS:
+        return f"write a whole number from 1 to {_MAX_WORKERS}"
+    return None if workers == 1 or _HAS_WORKERS else "several workers need Linux: write 1"
 
 
 def _read_limits(section: SettingsSection) -> ServerLimits:

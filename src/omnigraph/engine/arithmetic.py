@@ -68,6 +68,9 @@ def calculate_integers(function: ScalarFunction, left: Numbers, right: Numbers) 
     valid = left.valid & right.valid
     a, b = _pair_values(left, right)
     overflow: Mask | None
+    if function in STRICT_DIVISIONS:
+        kept = calculate_integers(STRICT_DIVISIONS[function], left, right)
+        return _settle(kept.values, kept.valid | (valid & (b == 0)), np.broadcast_to(b == 0, valid.shape), kept)
     match function:
         case ScalarFunction.ADD:
             result = a + b
@@ -134,11 +137,29 @@ _FLOAT_FUNCTIONS: dict[ScalarFunction, Callable[[Floats], Floats]] = {
 }
 
 
+# A division by zero is no null of these, but fails as an overflow does.
+STRICT_DIVISIONS = {
+    ScalarFunction.QUOTIENT: ScalarFunction.DIV,
+    ScalarFunction.REMAINDER: ScalarFunction.MODULO,
+}
+
+
 def calculate_floats(function: ScalarFunction, left: Numbers, right: Numbers) -> Numbers:
     """Return `left function right` in F64, null where it is not finite."""
+    if function in STRICT_DIVISIONS:
+        return _divide_floats(function, left, right)
     with np.errstate(all="ignore"):
         result = _FLOAT_OPERATORS[function](*_pair_values(left, right))
     return Numbers(result, left.valid & right.valid & np.isfinite(result))
+
+
+def _divide_floats(function: ScalarFunction, left: Numbers, right: Numbers) -> Numbers:
+    plain = ScalarFunction.DIVIDE if function is ScalarFunction.QUOTIENT else ScalarFunction.MODULO
+    kept = calculate_floats(plain, left, right)
+    _, divisors = _pair_values(left, right)
+    is_zero = np.broadcast_to(divisors == 0, kept.valid.shape)
+    valid = kept.valid | (left.valid & right.valid & is_zero)
+    return _settle(kept.values, valid, is_zero, kept)
 
 
 def apply_float_function(function: ScalarFunction, operand: Numbers) -> Numbers:

@@ -1,6 +1,6 @@
 """Run the steps of blocks: tests, optional and alternative patterns, values computed from matches, lists bound."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol, assert_never
 
 import numpy as np
@@ -15,7 +15,18 @@ from omnigraph.engine.operators.unnest import SharedElements, bind_shared, unnes
 from omnigraph.engine.output.block_values import fold_block
 from omnigraph.engine.output.distinct import encode_values, group_codes, group_rows
 from omnigraph.engine.output.projection import Frame, normalize_zeros
-from omnigraph.engine.physical_plan import BindValue, BlockStep, LeftJoin, SemiJoin, Step, UnionJoin, Unnest
+from omnigraph.engine.physical_plan import (
+    BindValue,
+    BlockStep,
+    Check,
+    Close,
+    Expand,
+    LeftJoin,
+    SemiJoin,
+    Step,
+    UnionJoin,
+    Unnest,
+)
 from omnigraph.engine.scalar_eval import OverflowLog
 from omnigraph.engine.value_store import to_stored_type
 from omnigraph.query.expr import ExprType, Prop, ValueRef
@@ -86,6 +97,15 @@ class BlockSteps:
                 bindings = self._merge_alike(bindings, variable, values, dict(step.shared))
         return build_seeds(bindings, names)
 
+    def _solve(self, steps: tuple[Step, ...], seeds: Seeds, run_steps: RunSteps, *, has_multiplicity: bool) -> Bindings:
+        """Return the matches of a block; a hop that starts at a node that is null has none."""
+        bindings = seeds.bindings
+        for name in find_hop_ends(steps) & bindings.columns.keys():
+            column = bindings.columns[name]
+            if len(column) and int(column.min()) < 0:
+                bindings = bindings.take(column >= 0)
+        return run_steps(steps, bindings, has_multiplicity=has_multiplicity)
+
     def _merge_alike(
         self, bindings: Bindings, variable: str, values: tuple[Prop | ValueRef, ...], types: Mapping[str, str]
     ) -> Bindings:
@@ -106,7 +126,7 @@ class BlockSteps:
     def _evaluate_test(self, step: SemiJoin, bindings: Bindings, run_steps: RunSteps) -> NDArray[np.bool_]:
         seeds = self._build_seeds(step, bindings)
         # Whether there is a match is all that a test asks for, so equal matches need not be counted.
-        matches = run_steps(step.steps, seeds.bindings, has_multiplicity=False)
+        matches = self._solve(step.steps, seeds, run_steps, has_multiplicity=False)
         has_match = find_matching(seeds, matches)
         self._context.budget.release(bindings_nbytes(matches))
         kept = ~has_match if step.is_anti else has_match
@@ -116,7 +136,7 @@ class BlockSteps:
         self, step: LeftJoin, bindings: Bindings, run_steps: RunSteps, *, has_multiplicity: bool
     ) -> Bindings:
         seeds = self._build_seeds(step, bindings)
-        matches = run_steps(step.steps, seeds.bindings, has_multiplicity=has_multiplicity)
+        matches = self._solve(step.steps, seeds, run_steps, has_multiplicity=has_multiplicity)
         joined = join_matches(bindings, seeds, matches, step.binds, self._context.budget, is_outer=True)
         self._context.budget.release(bindings_nbytes(matches))
         return joined
@@ -124,7 +144,7 @@ class BlockSteps:
     def _union_join(self, step: UnionJoin, bindings: Bindings, run_steps: RunSteps) -> Bindings:
         seeds = self._build_seeds(step, bindings)
         # A match of several alternatives is one match, so the alternatives are solved as sets.
-        parts = [run_steps(steps, seeds.bindings, has_multiplicity=False) for steps in step.alternatives]
+        parts = [self._solve(steps, seeds, run_steps, has_multiplicity=False) for steps in step.alternatives]
         if any(step.conversions):
             converted = zip(parts, step.conversions, strict=True)
             parts = [convert_columns(part, conversions, self._context) for part, conversions in converted]
@@ -151,7 +171,7 @@ class BlockSteps:
         seeds = self._build_seeds(step, bindings)
         indices = self._single_values.get(step.number)
         if indices is None:
-            matches = run_steps(step.steps, seeds.bindings, has_multiplicity=step.has_multiplicity)
+            matches = self._solve(step.steps, seeds, run_steps, has_multiplicity=step.has_multiplicity)
             log = OverflowLog()
             values = fold_block(step, matches, seeds.size, self._context, log)
             indices = self._context.values.append(step.block.variable, values, self._context.budget)
@@ -170,3 +190,16 @@ class BlockSteps:
         if step.number not in self._shared_elements:
             self._shared_elements[step.number] = bind_shared(step, self._context)
         return self._shared_elements[step.number]
+
+
+def find_hop_ends(steps: Iterable[Step]) -> set[str]:
+    """Return the variables at which hops start, or that they connect, without those of blocks."""
+    ends: set[str] = set()
+    for step in steps:
+        if isinstance(step, Expand):
+            ends.add(step.source)
+        elif isinstance(step, Close):
+            ends |= {step.source, step.target}
+        elif isinstance(step, Check):
+            ends.add(step.node.variable)
+    return ends

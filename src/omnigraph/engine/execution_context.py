@@ -71,6 +71,8 @@ class ExecutionContext:
     profile: QueryProfile | None = None
     progress: ReportProgress | None = None
     """Called with the progress of a query that runs in DuckDB."""
+    notes: tuple[str, ...] = ()
+    """What the text of the query gave reason to say about the result."""
     values: ValueStore = field(default_factory=ValueStore, repr=False, compare=False)
     # By the text of a hop over several edges, whether its upper bound left nodes unreached.
     cut_offs: dict[str, CutOff] = field(default_factory=dict, repr=False, compare=False)
@@ -141,7 +143,7 @@ class ExecutionContext:
             for text, cut_off in self.cut_offs.items()
             if cut_off.is_found
         )
-        return (*cut_offs, *self.list_searches())
+        return (*self.notes, *cut_offs, *self.list_searches())
 
     def list_searches(self) -> tuple[str, ...]:
         """Return, for each vector property with an index that was searched, whether that was exact."""

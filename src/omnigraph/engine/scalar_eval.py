@@ -154,6 +154,8 @@ _ARITHMETIC = frozenset(
         _F.MULTIPLY,
         _F.DIVIDE,
         _F.MODULO,
+        _F.QUOTIENT,
+        _F.REMAINDER,
         _F.DIV,
         _F.NEGATE,
         _F.ABS,

@@ -186,6 +186,55 @@ class Graph(BrowseMethods, HistoryMethods, MaintenanceMethods):
             raise BadArgumentError("master", f"`{master}`", f"the engine `{call.engine.value}` does not use Spark")
         return query(self._session, call, budget)
 
+    def cypher(  # noqa: PLR0913 - all but the first two by name
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        strict: bool = False,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
+        master: str | None = None,
+        budget: Budget | None = None,
+        progress: "Callable[[QueryProgress], None] | None" = None,
+    ) -> Result:
+        """Run a statement of Cypher that reads, on one state of the graph.
+
+        It has the meaning of openCypher, and runs as any other query: the state, the limits and the engine are as for
+        `query`. Labels are types, without case and underscores. A parameter has the type of its value. Unknown labels
+        and properties match nothing and are null, with a note in the result; if `strict`, they are errors.
+
+        Raises:
+            SourceError: The text has mistakes, writes, or uses a form that is not supported.
+            What `query` raises.
+        """
+        check_text("text", text)
+        call = QueryCall(
+            source=Source(text, "statement.cypher"),
+            params=check_parameters(params),
+            branch=branch,
+            snapshot=snapshot,
+            at=at,
+            max_staleness=max_staleness,
+            min_commit=min_commit,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+            engine=parse_choice("engine", QueryEngine, engine),
+            progress=progress,
+        )
+        call = lazy_ops.cypher.build_cypher_call(call, is_strict=strict)
+        if call.engine is QueryEngine.SPARK:
+            return load_spark().execute_query(self._session, call, master)
+        if master is not None:
+            raise BadArgumentError("master", f"`{master}`", f"the engine `{call.engine.value}` does not use Spark")
+        return query(self._session, call, budget)
+
     def sql(  # noqa: PLR0913 - all but the first two by name
         self,
         statement: str,
@@ -254,11 +303,13 @@ class Graph(BrowseMethods, HistoryMethods, MaintenanceMethods):
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
         analyze: bool = False,
+        cypher: bool = False,
         budget: Budget | None = None,
     ) -> "Explained":
         """Explain how `query` would run: its engine, and the steps with access paths and expected numbers of rows.
 
-        With `analyze` the query is run, and the steps also have their actual numbers.
+        With `analyze` the query is run, and the steps also have their actual numbers. If `cypher`, the text is a
+        statement of Cypher.
 
         Raises:
             What `query` raises.
@@ -274,6 +325,7 @@ class Graph(BrowseMethods, HistoryMethods, MaintenanceMethods):
             memory_bytes=memory_bytes,
             engine=parse_choice("engine", QueryEngine, engine),
         )
+        call = lazy_ops.cypher.build_cypher_call(call) if cypher else call
         return lazy_ops.explain.explain(self._session, call, analyze=analyze, budget=budget)
 
     def complete(

@@ -106,7 +106,19 @@ CYPHER_CODES = {
         C001="a limit is exceeded: nesting, length of a name, size of a number, list or statement",
         C002="a form of Cypher that is not supported; the help says what to write instead",
         C003="a clause that writes: Cypher only reads here; the help has the query that writes",
-        C009="an expression of `WITH` without a name",
+        C004="a variable that is not defined, is defined twice, or is used as what it is not",
+        C005="operands, arguments or values of a wrong type, or of types that are not one",
+        C006="an unknown function or procedure, or a wrong number of arguments",
+        C007="an aggregate where none may stand, or a value beside aggregates that is no column",
+        C008="a property that has two types among the labels that a variable can have",
+        C009="columns: two of one name, one without a name, or other ones in the parts of a union",
+        C010="`SKIP` or `LIMIT` that is not a whole number of at least 0",
+        C011="an unknown label or relationship type, where names are strict",
+        C012="an unknown property, where names are strict",
+    ),
+    **_build_warnings(
+        C101="an unknown label or relationship type: nothing has it",
+        C102="an unknown property: it is null",
     ),
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,9 @@ from omnigraph.ops.algorithm_call import (
 from omnigraph.ops.argument_checks import check_text
 from omnigraph.ops.limits import UNCHANGED, resolve_budget
 from omnigraph.ops.load import LoadCall, LoadResult, load
-from omnigraph.ops.load_arguments import build_load_input
+from omnigraph.ops.load_arguments import TypedData, build_load_input
+from omnigraph.ops.load_engine import Reader
+from omnigraph.ops.load_local import read_locally
 from omnigraph.ops.network import NUMERIC_TYPES, build_network, find_edge_types, list_node_types, read_weights
 from omnigraph.ops.session import Session, with_budget
 from omnigraph.options import Engine
@@ -109,11 +111,17 @@ class NodeValues:
     """The number of the node of each row, where they are not all nodes once."""
 
 
+LoadValues: TypeAlias = Callable[[TypedData, Reader], LoadResult]
+"""Merges rows, which have the keys of nodes and a property, into a type; the reader is the engine that does it."""
+
+
 class DistributedAlgorithms(Protocol):
     """An engine that runs the same algorithms on a cluster."""
 
-    def run(self, subject: AlgorithmInput, algorithm: Algorithm) -> NodeValues:
-        """Return the same values as `run_in_process`."""
+    def run(
+        self, subject: AlgorithmInput, algorithm: Algorithm, load_values: LoadValues | None
+    ) -> tuple[NodeValues, LoadResult | None]:
+        """Return the same values as `run_in_process`, and load them where they are."""
         ...
 
 
@@ -144,8 +152,7 @@ def run_algorithm(
     if call.into is not None:
         session.check_writable()
     snapshot = session.resolve_snapshot(commit_id=call.snapshot, at=call.at)
-    view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
-    subject = _resolve_input(view, call, algorithm)
+    subject = _resolve_input(session, snapshot, call, algorithm)
     # On the in-memory adjacency an algorithm is many times cheaper than on Spark, so Spark is used only for graphs that
     # do not fit into the memory limit.
     reason = _explain_local(subject, algorithm)
@@ -154,13 +161,16 @@ def run_algorithm(
     is_local = call.engine is Engine.LOCAL or (
         call.engine is Engine.AUTO and (reason is not None or _is_within_memory(subject, budget.memory_bytes))
     )
+    load_values = (
+        None if subject.target is None else _build_load(with_budget(session, budget), call, subject, algorithm)
+    )
+    written = None
     if is_local:
         result = run_in_process(session, subject, algorithm, budget)
+        if load_values is not None:
+            written = load_values(_build_update(session, subject, result), read_locally)
     else:
-        result = distributed(session).run(subject, algorithm)
-    written = None
-    if subject.target is not None:
-        written = _write_values(with_budget(session, budget), call, subject, algorithm, result)
+        result, written = distributed(session).run(subject, algorithm, load_values)
     is_branch = call.snapshot is None and call.at is None
     return AlgorithmResult(
         name=algorithm.name,
@@ -298,7 +308,21 @@ def _compute_distances(
 # --- checking the call -----------------------------------------------------------------------------------------
 
 
-def _resolve_input(view: View, call: AlgorithmCall, algorithm: Algorithm) -> AlgorithmInput:
+def resolve_distributed(session: Session, snapshot: Snapshot, edge: str, algorithm: Algorithm) -> AlgorithmInput:
+    """Return the input of an algorithm over one edge type, for an engine that runs on a cluster.
+
+    Raises:
+        TypeMissingError, QueryError: The call is invalid, or the algorithm runs in this process only.
+    """
+    subject = _resolve_input(session, snapshot, AlgorithmCall(edges=(edge,)), algorithm)
+    reason = _explain_local(subject, algorithm)
+    if reason is not None:
+        raise QueryError.algorithm_argument("engine", "spark", reason)
+    return subject
+
+
+def _resolve_input(session: Session, snapshot: Snapshot, call: AlgorithmCall, algorithm: Algorithm) -> AlgorithmInput:
+    view = View(session.load_catalog(snapshot), session.open_tables(snapshot))
     edges = find_edge_types(view.catalog, call.edges, getattr(algorithm, "weight", None))
     nodes = list_node_types(view.catalog, edges)
     target = None if call.into is None else _resolve_target(nodes, call.into, algorithm)
@@ -351,34 +375,46 @@ def _is_within_memory(subject: AlgorithmInput, memory_bytes: float) -> bool:
 # --- writing the values -----------------------------------------------------------------------------
 
 
-def _write_values(
-    session: Session, call: AlgorithmCall, subject: AlgorithmInput, algorithm: Algorithm, result: NodeValues
-) -> LoadResult:
-    """Merge the values into their nodes; rows that already have their value are not rewritten."""
+def _build_load(session: Session, call: AlgorithmCall, subject: AlgorithmInput, algorithm: Algorithm) -> LoadValues:
+    """Return what merges values into their nodes; rows that already have their value are not rewritten."""
+    assert subject.target is not None  # noqa: S101 - checked by the caller
+    node, _ = subject.target
+    edges = ", ".join(edge.name for edge in subject.edges)
+    message = call.message or f"{algorithm.name} of {edges} at {subject.snapshot.commit.id}"
+
+    def load_values(rows: TypedData, reader: Reader) -> LoadResult:
+        given = build_load_input(None, {node.name: rows}, None, None)
+        # A node that was deleted since the snapshot must not be inserted again.
+        merge = LoadCall(input=given, mode=LoadMode.MERGE, actor=call.actor, message=message, only_known=True)
+        return load(session, merge, reader)
+
+    return load_values
+
+
+def convert_values(target: tuple[NodeType, Property], values: pa.Array) -> pa.Array:
+    """Return values in the type of the property that they are written to.
+
+    Raises:
+        QueryError: It can't store one of them.
+    """
+    node, prop = target
+    try:
+        return values.cast(to_arrow_type(prop.type))
+    except pa.ArrowInvalid as error:
+        reason = f"{prop.type} can't store every value: {error}"
+        raise QueryError.algorithm_argument("into", f"{node.name}.{prop.name}", reason) from error
+
+
+def _build_update(session: Session, subject: AlgorithmInput, result: NodeValues) -> pa.Table:
+    """Return the values as rows of a load."""
     assert subject.target is not None  # noqa: S101 - checked by the caller
     node, prop = subject.target
     ids, values = result.ids, result.values
     if result.types is not None:
         is_target = pc.equal(result.types, node.name)
         ids, values = ids.filter(is_target), values.filter(is_target)
-    try:
-        values = values.cast(to_arrow_type(prop.type))
-    except pa.ArrowInvalid as error:
-        reason = f"{prop.type} can't store every value: {error}"
-        raise QueryError.algorithm_argument("into", f"{node.name}.{prop.name}", reason) from error
-    columns = {**_build_key_columns(session, subject.view, node, ids), prop.name: values}
-    edges = ", ".join(edge.name for edge in subject.edges)
-    message = call.message or f"{algorithm.name} of {edges} at {subject.snapshot.commit.id}"
-    return load(
-        session,
-        LoadCall(
-            input=build_load_input(None, {node.name: pa.table(columns)}, None, None),
-            mode=LoadMode.MERGE,
-            actor=call.actor,
-            message=message,
-            # A node that was deleted since the snapshot must not be inserted again.
-            only_known=True,
-        ),
+    return pa.table(
+        {**_build_key_columns(session, subject.view, node, ids), prop.name: convert_values(subject.target, values)}
     )
 
 

@@ -1,12 +1,12 @@
 """Check the files of pinned table versions: whether they exist, have the right size and can be read."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 
 from omnigraph.commit.manifest_types import Pin
+from omnigraph.concurrency import create_pool
 from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.check_manifests import BranchState
 from omnigraph.ops.session import Session
@@ -116,7 +116,7 @@ def check_files(
     result.files = sum(len(listing.sizes) for listing in listings.values())
     result.nbytes = sum(size for listing in listings.values() for size in listing.sizes.values())
     workers = session.runtime.options.upkeep.concurrency
-    with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
+    with create_pool(workers, "check") as pool:
         checks = pool.map(lambda version: _check_version(session, version, listings, thoroughness), pinned)
         for done, (version, (faults, findings)) in enumerate(zip(pinned, checks, strict=True), start=1):
             result.findings += findings

@@ -1,7 +1,6 @@
 """Check the files of all kept commits, current and historical, and find files that no commit needs."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,6 +9,7 @@ from omnigraph.commit.gc_plan import AllHistories, gather_histories
 from omnigraph.commit.gc_retention import BranchHistory, RetainedPin, RetentionPolicy
 from omnigraph.commit.manifest_log import expect_pins
 from omnigraph.commit.manifest_types import Commit
+from omnigraph.concurrency import create_pool
 from omnigraph.ops.check_files import BranchPinnedVersion, FileCheckResult
 from omnigraph.ops.check_findings import Finding
 from omnigraph.ops.cleanup_files import OperationFiles, find_operation_files
@@ -99,7 +99,7 @@ def inspect_retained_versions(
     result = RetainedFiles()
     needed: dict[str, tuple[set[str], set[str]]] = {}
     ordered = sorted(versions)
-    with ThreadPoolExecutor(session.runtime.options.upkeep.concurrency, thread_name_prefix="check") as pool:
+    with create_pool(session.runtime.options.upkeep.concurrency, "check") as pool:
         for done, (version, inspected) in enumerate(zip(ordered, pool.map(inspect, ordered), strict=True), start=1):
             path = version[0]
             if inspected is None:
@@ -152,7 +152,7 @@ def verify_files(
     done = 0
     recorded = [key for key in sorted(sizes) if store.verifier.is_recorded(key)]
     result.unrecorded = len(sizes) - len(recorded)
-    with ThreadPoolExecutor(session.runtime.options.upkeep.concurrency, thread_name_prefix="check") as pool:
+    with create_pool(session.runtime.options.upkeep.concurrency, "check") as pool:
         try:
             for key, fault in zip(recorded, pool.map(lambda key: find_file_fault(store, key), recorded), strict=True):
                 done += sizes[key]

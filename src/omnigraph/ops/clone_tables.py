@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 
 from omnigraph.commit.consistent_cut import ConsistentCut, PinnedVersion
+from omnigraph.concurrency import create_pool
 from omnigraph.storage.cas_table_errors import DamagedError
 from omnigraph.storage.checksum_lists import build_list_key
 from omnigraph.storage.file_copy import Copier
@@ -72,7 +73,7 @@ def plan_tables(handles: TableCache, cut: ConsistentCut, workers: int, damaged: 
             return None
         return files
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="clone") as pool:
+    with create_pool(workers, "clone") as pool:
         results = list(pool.map(list_files, (*cut.present, *cut.past)))
     readable = [files for files in results if files is not None]
     needed = PinnedFiles(
@@ -145,7 +146,7 @@ def copy_files(
             damaged[error.place] = error.reason
         target.runtime.faults.reach("clone.copied")
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="clone") as pool:
+    with create_pool(workers, "clone") as pool:
         futures = [pool.submit(copy, key) for key in missing]
         try:
             for future in as_completed(futures):

@@ -28,7 +28,7 @@ from omnigraph.engine.result_files import build_json_objects
 from omnigraph.engine.row_security.masked_tables import MaskedTables
 from omnigraph.engine.search.search_arguments import check_search_arguments
 from omnigraph.engine.view import View
-from omnigraph.engine.writing.blobs import list_blob_properties
+from omnigraph.engine.writing.blobs import list_blob_properties, measure_blobs
 from omnigraph.engine.writing.driven_statements import DrivenRun
 from omnigraph.engine.writing.match_dependencies import find_read_types
 from omnigraph.engine.writing.returned_rows import compute_returned_rows
@@ -57,6 +57,9 @@ from omnigraph.query.params import check_params
 from omnigraph.storage.staging import RowStream
 
 OPERATION = "mutate"
+# A write of blobs that lost to other writers of its process is repeated while these wait, unless it is larger.
+MAX_TURN_BLOB_BYTES = 4 * 1024 * 1024
+MAX_TURN_BLOB_ROWS = 64
 # Estimated memory of a pending row beside its values: Python strings of its id, in a few sets and lists.
 _ROW_BYTES = 400
 
@@ -167,18 +170,32 @@ class _Mutation:
     """Whether it may be run again while other writers wait."""
     is_deferred: bool = False
     """Whether its first run is in its turn."""
+    copies_small_blobs: bool = False
+    """Whether the latest run wrote blobs, few enough to write them while others wait."""
     is_large: bool = False
     """Whether it turned out, in its turn, that it must be run by its own thread."""
+    needs_turn: bool = False
+    """Whether other writers have outdated it, and it can't be run again as a member of a group."""
     max_length: int | None = None
     """See `find_max_length`, of the latest run."""
 
     def attempt(self, head: Head) -> MutationResult:
-        """Run the mutation on a state and publish it."""
+        """Run the mutation on a state and publish it; if it `needs_turn`, on the newest one, while others wait."""
+        if not self.needs_turn:
+            try:
+                return self._attempt(head)
+            except ConflictError:
+                self.needs_turn = self.copies_small_blobs
+                raise
+        with get_queue(self.session.log).hold():
+            return self._attempt(self.session.head())
+
+    def _attempt(self, head: Head) -> MutationResult:
         session = self.session
         name, branch = self.chosen.name.text, head.snapshot.branch
         earlier = self.find_earlier_commit(head)
         if earlier is not None:
-            return _build_result(name, branch, earlier)
+            return build_result(name, branch, earlier)
         staged = self._stage(head)
         if staged is None:
             return _build_empty_result(name, branch, self.latest)
@@ -187,7 +204,7 @@ class _Mutation:
             return _build_empty_result(name, branch, self.latest)
         keep_tails_short(session, staged[0], done)
         answer = done.answer if isinstance(done.answer, _Answer) else _Answer()
-        return _build_result(name, branch, done.commit, answer)
+        return build_result(name, branch, done.commit, answer)
 
     def preview(self, head: Head) -> MutationResult:
         """Run the mutation on a state, and return what it would change."""
@@ -240,6 +257,7 @@ class _Mutation:
             base=head,
             operation=OPERATION,
             actor=call.actor,
+            commit_id=session.next_commit,
             message=call.message,
             idempotency_key=call.idempotency_key,
             request=_digest_request(call, self.chosen),
@@ -286,6 +304,7 @@ class _Mutation:
             base=head,
             operation=OPERATION,
             actor=call.actor,
+            commit_id=session.next_commit,
             requirements=requirements,
             message=call.message,
             idempotency_key=call.idempotency_key,
@@ -330,6 +349,7 @@ class _Mutation:
             if pending.seen is not None:
                 check_put_seen(pending, pending.seen)
                 completed += _list_sight_requirements(query, pending)
+            self.copies_small_blobs = _copies_small_blobs(pending)
             self.latest = _build_answer(query, pending, run, answerer)
         return pending, (*run.requirements, *completed, *checked)
 
@@ -356,6 +376,16 @@ def _build_answer(query: MutationQuery, pending: WriteBuffer, run: DrivenRun, an
     batch = compute_returned_rows(query, pending, run.matched, context)
     rows = tuple(build_json_objects(batch.schema, batch))
     return _Answer(existing=existing, columns=tuple(batch.schema.names), rows=rows)
+
+
+def _copies_small_blobs(pending: WriteBuffer) -> bool:
+    tables = pending.touched
+    rows = sum(table.rows.num_rows for table in tables)
+    if rows > MAX_TURN_BLOB_ROWS or any(table.streamed is not None for table in tables):
+        return False
+    with_blobs = [table for table in tables if list_blob_properties(table.type)]
+    nbytes = sum(measure_blobs(table.type, table.rows) for table in with_blobs)
+    return bool(with_blobs) and nbytes <= MAX_TURN_BLOB_BYTES
 
 
 def _list_searches(query: MutationQuery) -> list[Expr]:
@@ -398,7 +428,8 @@ def _digest_request(call: MutationCall, chosen: Query) -> str | None:
     return blake2b(text.encode() + b"\0" + params, digest_size=16).hexdigest()
 
 
-def _build_result(query_name: str, branch: str, commit: Commit, answer: _Answer | None = None) -> MutationResult:
+def build_result(query_name: str, branch: str, commit: Commit, answer: _Answer | None = None) -> MutationResult:
+    """Return the result of a mutation that made a commit; without its answer, as for a repeated request."""
     affected = commit.affected_nodes or 0, commit.affected_edges or 0
     return _build_any_result(query_name, branch, commit.id, affected, answer or _Answer())
 

@@ -6,12 +6,13 @@ rebased onto the new version is planned again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 
 from omnigraph.backoff import wait_for_retry
 from omnigraph.commit.conflict import ConflictError
 from omnigraph.commit.gc_horizon import TooSlowError
+from omnigraph.concurrency import create_pool
 from omnigraph.errors import OmnigraphError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.spelling import find_closest
@@ -85,7 +86,7 @@ def optimize(session: Session, call: OptimizeCall, worker: OptimizeWorker | None
     results: dict[str, TableUpkeep] = {}
     # Before any work starts: a small table may be published before the next check.
     session.check_cancelled()
-    with ThreadPoolExecutor(options.concurrency, thread_name_prefix="optimize") as pool:
+    with create_pool(options.concurrency, "optimize") as pool:
         waiting = {pool.submit(_optimize_isolated, session, key, call, active_worker): key for key in keys}
         try:
             for future in _iter_completed(session, waiting):

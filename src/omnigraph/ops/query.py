@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -30,10 +31,24 @@ from omnigraph.options import QueryEngine
 from omnigraph.policy import Action
 from omnigraph.query.logical_plan import ReadQuery, iter_predicates, iter_stages
 from omnigraph.query.params import ParameterError, ParameterProblem, check_params
+from omnigraph.schema.catalog import Catalog
 
 MAX_PARAMS = 1_000
 # A result of at most this number of rows is complete when the query returns; a larger one is fetched while it is read.
 MAX_EAGER_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRead:
+    """A text of another language as a read, the values of its parameters, and notes about it."""
+
+    read: ReadQuery
+    params: Mapping[str, object]
+    notes: tuple[str, ...] = ()
+
+
+PrepareRead: TypeAlias = Callable[[Session, str, Catalog, Callable[[], None]], PreparedRead]
+"""Parses and binds a text: in a session, for the schema of an id, whose catalog it is, checking the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +71,8 @@ class QueryCall:
     """A commit that the state contains."""
     progress: ReportProgress | None = None
     """Called again and again, in another thread, while DuckDB runs the query."""
+    prepare: PrepareRead | None = None
+    """For a text of another language: how it becomes a read."""
 
 
 def query(session: Session, call: QueryCall, budget: Budget | None = None) -> Result:
@@ -122,13 +139,12 @@ def begin(
 ) -> tuple[ReadQuery, ExecutionContext]:
     """Return the bound query and its execution context; every mistake in the call is reported from here."""
     catalog = session.load_catalog(snapshot)
-    bound = session.prepared.get_or_prepare(call.source, call.name, snapshot.manifest.schema.id, catalog, budget.check)
-    if not isinstance(bound, ReadQuery):
-        raise QueryError.not_a_read(bound.name)
     if len(call.params) > MAX_PARAMS:
         problem = f"{len(call.params):,} parameters are given, and a query takes at most {MAX_PARAMS:,}"
         raise ParameterError([ParameterProblem("*", problem)])
-    params = check_params(bound.params, call.params, budget.check)
+    prepared = _prepare(session, call, snapshot.manifest.schema.id, catalog, budget)
+    bound = prepared.read
+    params = check_params(bound.params, prepared.params, budget.check)
     inputs = QueryInputs(params, session.runtime.clock.now(), budget)
     for stage in iter_stages(bound):
         # Only its checks matter here: a negative LIMIT is reported before anything is read.
@@ -146,8 +162,18 @@ def begin(
         rerank=build_query_reranker(session.runtime, budget),
         profile=trace,
         progress=call.progress,
+        notes=prepared.notes,
     )
     return bound, context
+
+
+def _prepare(session: Session, call: QueryCall, schema_id: str, catalog: Catalog, budget: Budget) -> PreparedRead:
+    if call.prepare is not None:
+        return call.prepare(session, schema_id, catalog, budget.check)
+    bound = session.prepared.get_or_prepare(call.source, call.name, schema_id, catalog, budget.check)
+    if not isinstance(bound, ReadQuery):
+        raise QueryError.not_a_read(bound.name)
+    return PreparedRead(read=bound, params=call.params)
 
 
 def _build_result(call: QueryCall, snapshot: Snapshot, frame: ResultFrame, budget: Budget) -> Result:

@@ -1,7 +1,7 @@
 """LRU caches of decoded schemas and of parsed, bound and rewritten queries."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from omnigraph.commit.manifest_types import SchemaRecord
 from omnigraph.errors import LimitError
@@ -10,6 +10,7 @@ from omnigraph.lang.source import Source
 from omnigraph.lru_cache import LruCache
 from omnigraph.ops.select_query import choose_query
 from omnigraph.query.bind import bind_query
+from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.query.mutation_plan import BoundQuery
 from omnigraph.query.rules import rewrite
 from omnigraph.schema.catalog import Catalog
@@ -27,6 +28,13 @@ _Key: TypeAlias = tuple[str, str | None, str]
 
 def _allow() -> None:
     """Let a caller without a budget continue."""
+
+
+class PreparedText(NamedTuple):
+    """A text of another language, ready to be planned, with notes about it."""
+
+    read: ReadQuery
+    notes: tuple[str, ...]
 
 
 class CatalogCache:
@@ -52,6 +60,7 @@ class QueryCache:
     def __init__(self, max_characters: int) -> None:
         self._max_characters = max_characters
         self._bound: LruCache[_Key, BoundQuery] = LruCache(MAX_TEXT_BYTES)
+        self._texts: LruCache[_Key, PreparedText] = LruCache(MAX_TEXT_BYTES)
         self._chosen: LruCache[tuple[str, str | None], Query] = LruCache(MAX_TEXT_BYTES)
 
     def get_or_prepare(
@@ -74,6 +83,14 @@ class QueryCache:
             raise LimitError.text_too_large(source.name, self._max_characters)
         prepared = prepare(source, name, catalog, check)
         self._bound.put(key, prepared, _measure_text(source))
+        return prepared
+
+    def get_or_build(self, key: _Key, source: Source, build: Callable[[], PreparedText]) -> PreparedText:
+        """Return the text of another language that is kept under a key, or what `build` makes of it."""
+        prepared = self._texts.get(key)
+        if prepared is None:
+            prepared = build()
+            self._texts.put(key, prepared, _measure_text(source))
         return prepared
 
     def get_or_choose(self, source: Source, name: str | None) -> Query:

@@ -5,7 +5,6 @@ tables; one commit that changes nothing else makes the pins name the lists. Chec
 """
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.commit.commit_plan import CommitPlan, RecordedChecksums
@@ -14,6 +13,7 @@ from omnigraph.commit.gc_retention import BranchHistory, RetainedPin
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import RECORD, Pin
 from omnigraph.commit.publisher import publish
+from omnigraph.concurrency import create_pool
 from omnigraph.ops.check_retained import RetainedStates
 from omnigraph.ops.session import Session
 from omnigraph.storage.checksum_lists import FileChecksum, build_list_key, encode_list
@@ -130,7 +130,7 @@ class _ChecksumRecorder:
                 return verifier.checksum_file(key)
 
         missing = [key for key in keys if key not in self.computed]
-        with ThreadPoolExecutor(self.session.runtime.options.upkeep.concurrency, thread_name_prefix="record") as pool:
+        with create_pool(self.session.runtime.options.upkeep.concurrency, "record") as pool:
             self.computed.update(zip(missing, pool.map(read, missing), strict=True))
         return {key: self.computed[key] for key in keys}
 

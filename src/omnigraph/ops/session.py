@@ -87,6 +87,8 @@ class Session:
     """Called regularly by long operations; an error that it raises ends them, as an interrupt would."""
     watch: Budget | None = field(default=None, init=False, repr=False)
     """The deadline and memory limit of a single operation; see `with_budget`."""
+    next_commit: str | None = field(default=None, init=False, repr=False)
+    """The id of the commit of a mutation, if its caller chose it; see `with_next_commit`."""
     _is_by_name: bool = field(default=False, init=False, repr=False)
     """Whether the branch was only looked up by name, and nothing was read from it yet."""
 
@@ -308,6 +310,16 @@ def with_cancellation(session: Session, check_cancelled: Callable[[], None]) -> 
     """Return a session whose operations end when `check_cancelled` raises; several threads call it. Cheap."""
     other = copy.copy(session)
     other.check_cancelled = check_cancelled
+    return other
+
+
+def with_next_commit(session: Session, commit_id: str) -> Session:
+    """Return a session for one mutation, whose commit gets this id. Cheap.
+
+    A caller that knows the id before can look for the commit of a process that died.
+    """
+    other = copy.copy(session)
+    other.next_commit = commit_id
     return other
 
 

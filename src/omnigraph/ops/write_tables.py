@@ -166,7 +166,7 @@ def stage_plan(
     publish, rows are deleted when its turn comes: on its base it would be in vain.
     """
     if armed is None and any(write.is_streamed for write in writes):
-        armed = arm(session.log, parts.base, operation=parts.operation, actor=parts.actor)
+        armed = arm(session.log, parts.base, operation=parts.operation, actor=parts.actor, commit_id=parts.commit_id)
     tables = open_whole_tables(session, parts.base.snapshot)
     moves = stage_writes(session, tables, writes, armed, awaits_turn=awaits_turn)
     effective = tuple(move for move in moves if move.staged.has_effect)

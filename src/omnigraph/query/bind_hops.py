@@ -59,7 +59,7 @@ def build_hop(drafted: ResolvedHop, scope: Scope, way: BoundWay) -> Hop:
         derived=way.derived,
         origin=hop.clause.span,
     )
-    return _simplify_members(built)
+    return simplify_members(built)
 
 
 def list_hop_members(drafted: ResolvedHop) -> tuple[HopMember, ...]:
@@ -80,7 +80,7 @@ def _choose_direction(drafted: ResolvedHop) -> HopDirection:
     return HopDirection.BOTH if drafted.hop.clause.is_undirected else HopDirection.OUT
 
 
-def _simplify_members(hop: Hop) -> Hop:
+def simplify_members(hop: Hop) -> Hop:
     """Return a hop of a single edge type without members, if its ends are exactly the types of its variables."""
     if len({member.edge.name for member in hop.members}) > 1:
         return hop

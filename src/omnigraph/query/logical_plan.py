@@ -234,7 +234,7 @@ class OptionalMatch:
     """`optional { … }`, a left join: each match of the outer block with every match of `pattern` that it has, or nulls.
 
     The variables of `pattern` are visible outside, where they are nullable. Optional blocks apply after all else, in
-    order.
+    order. A block that shares no variable is the same for all matches of the outer block.
     """
 
     shared: tuple[SharedVariable, ...]
@@ -242,7 +242,6 @@ class OptionalMatch:
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        require(bool(self.shared), "an optional block shares a variable with its outer block")
         check_pattern(self.pattern, _index_shared(self.shared))
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from omnigraph.commit.commit_queue import MAX_GROUP, call_when_queued
 from omnigraph.config.server import ServerLimits
+from omnigraph.server.fleet import Fleet
 from omnigraph.server.http_errors import RequestLimitError, ServerUnavailableError
 from omnigraph.server.thread_pool import ThreadPool
 
@@ -26,12 +27,16 @@ _STUCK_SECONDS = 5.0
 class Admission:
     """The admission control of a server. Not thread-safe: all calls come from one event loop."""
 
-    def __init__(self, limits: ServerLimits) -> None:
+    def __init__(self, limits: ServerLimits, fleet: Fleet | None = None) -> None:
         self._limits = limits
+        self._fleet = fleet
+        self._in_flight = 0
         self._pool = ThreadPool(limits.threads, "request")
         self._share = max(1, int(limits.threads * _MAX_ACTOR_SHARE))
         self._requests: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
+        # The requests of each actor that may use its share of the threads.
+        self._users: Counter[str] = Counter()
         self._shares: dict[str, asyncio.Semaphore] = {}
         # At least one slot: a server with a single thread must be able to write.
         self._write_slots = asyncio.Semaphore(max(1, limits.threads // 2))
@@ -47,7 +52,7 @@ class Admission:
     @property
     def in_flight(self) -> int:
         """The number of requests in progress."""
-        return self._requests.total()
+        return self._in_flight
 
     @property
     def working(self) -> int:
@@ -74,14 +79,23 @@ class Admission:
         Raises:
             RequestLimitError: The actor has reached the limit of concurrent requests.
         """
-        with _limit_in_flight(self._requests, actor, self._limits.requests_per_actor, "requests"):
-            try:
-                yield
-            finally:
-                # The last request drops the actor's semaphore, so that the table does not grow with every actor ever
-                # seen. Dropped earlier, the next request would get a new one, and the actor more than its share.
-                if self._requests[actor] == 1:
-                    self._shares.pop(actor, None)
+        limit = self._limits.requests_per_actor
+        with self._limit_in_flight(self._requests, actor, limit, "requests"), self.admit_relayed(actor):
+            yield
+
+    @contextmanager
+    def admit_relayed(self, actor: str) -> Iterator[None]:
+        """Count a request as in progress whose limit another worker has checked."""
+        self._count_request(actor, 1)
+        try:
+            yield
+        finally:
+            self._count_request(actor, -1)
+            # The last request drops the actor's semaphore, so that the table does not grow with every actor ever
+            # seen. Dropped earlier, the next request would get a new one, and the actor more than its share.
+            if not self._users[actor]:
+                del self._users[actor]
+                self._shares.pop(actor, None)
 
     @contextmanager
     def admit_write(self, actor: str) -> Iterator[None]:
@@ -90,7 +104,7 @@ class Admission:
         Raises:
             RequestLimitError: The actor has reached the limit of concurrent writes.
         """
-        with _limit_in_flight(self._writes, actor, self._limits.writes_per_actor, "writes"):
+        with self._limit_in_flight(self._writes, actor, self._limits.writes_per_actor, "writes"):
             yield
 
     async def run_write(self, actor: str, work: Callable[[], T]) -> T:
@@ -153,15 +167,33 @@ class Admission:
         self._pool.close()
         self._mutation_pool.close()
 
+    def _count_request(self, actor: str, change: int) -> None:
+        self._users[actor] += change
+        self._in_flight += change
+        if self._fleet is not None:
+            self._fleet.slot.in_flight = self._in_flight
 
-@contextmanager
-def _limit_in_flight(counts: Counter[str], actor: str, limit: int, what: str) -> Iterator[None]:
-    if counts[actor] >= limit:
-        raise RequestLimitError.too_many_requests(what, limit)
-    counts[actor] += 1
-    try:
-        yield
-    finally:
-        counts[actor] -= 1
-        if not counts[actor]:
-            del counts[actor]
+    @contextmanager
+    def _limit_in_flight(self, counts: Counter[str], actor: str, limit: int, what: str) -> Iterator[None]:
+        # Counted before the others' counts are read: of two workers that do so at once, at least one sees both.
+        counts[actor] += 1
+        self._publish(actor)
+        try:
+            if counts[actor] + self._count_elsewhere(actor, counts) > limit:
+                raise RequestLimitError.too_many_requests(what, limit)
+            yield
+        finally:
+            counts[actor] -= 1
+            if not counts[actor]:
+                del counts[actor]
+            self._publish(actor)
+
+    def _publish(self, actor: str) -> None:
+        if self._fleet is not None:
+            self._fleet.slot.count_actor(actor, self._requests.get(actor, 0), self._writes.get(actor, 0))
+
+    def _count_elsewhere(self, actor: str, counts: Counter[str]) -> int:
+        if self._fleet is None:
+            return 0
+        requests, writes = self._fleet.shared.count_actor(actor, self._fleet.slot)
+        return requests if counts is self._requests else writes

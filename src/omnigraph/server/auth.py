@@ -96,6 +96,10 @@ class Tokens:
         expired = [record.actor.name for record in self._records if hmac.compare_digest(record.digest, digest)]
         return f"expired token of {expired[0]}" if expired else "unknown token"
 
+    def reload(self) -> None:
+        """Read the file again if it changed, as the next request would."""
+        self._load_current()
+
     def stop(self) -> None:
         """End the threads that keep the keys of JWTs up to date."""
         if self._jwts is not None:

@@ -11,10 +11,11 @@ from omnigraph.config.tokens import TokenRecord, generate_token, hash_token
 from omnigraph.ops.commit_signature import check_actor
 from omnigraph.policy import Actor
 from omnigraph.runtime import Runtime
+from omnigraph.server.draining_server import DrainingServer
 from omnigraph.server.http_errors import ServerUnavailableError
+from omnigraph.server.listener import format_address, open_listener
 from omnigraph.server.login_codes import Grant
 from omnigraph.server.logs import start_logging
-from omnigraph.server.serve import DrainingServer, format_address, open_listener
 from omnigraph.server.service import Service
 
 EXPLORER_FILES = Path(__file__).parent / "explorer"

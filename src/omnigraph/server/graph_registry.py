@@ -3,13 +3,16 @@
 import threading
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol
 
 from omnigraph.config.server import HostedGraph, ServerConfig
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.graph import Graph
+from omnigraph.lang.source import Source
+from omnigraph.ops.mutate import MutationResult, build_result
 from omnigraph.ops.open import open_session
-from omnigraph.ops.session import Session, with_cancellation
+from omnigraph.ops.session import Session, with_cancellation, with_next_commit
 from omnigraph.options import Maintenance
 from omnigraph.policy import Access, Action, Actor, DeniedError, Policy, require
 from omnigraph.runtime import Runtime
@@ -23,6 +26,8 @@ from omnigraph.telemetry import log
 
 # The minimum time between two attempts to open a graph that could not be opened.
 _RETRY_SECONDS = 5.0
+# A commit of a process that just ended is among these.
+_MAX_RECENT_COMMITS = 10_000
 # Errors of one graph that don't keep a server from starting; any other error is a mistake in the settings.
 _TOLERATED_KINDS = frozenset({Kind.UNAVAILABLE, Kind.CORRUPT, Kind.DENIED})
 
@@ -69,11 +74,17 @@ class ServedGraph:
         self.session = session
 
     def bind_actor(
-        self, actor: Actor, *, through: str | None = None, check_cancelled: Callable[[], None] = lambda: None
+        self,
+        actor: Actor,
+        *,
+        through: str | None = None,
+        check_cancelled: Callable[[], None] = lambda: None,
+        next_commit: str | None = None,
     ) -> Graph:
         """Return a handle on the graph that acts for an actor.
 
-        Operations that may take long call `check_cancelled`, and end with the error it raises.
+        Operations that may take long call `check_cancelled`, and end with the error it raises. The commit of a mutation
+        gets the id `next_commit`, if there is one.
 
         Raises:
             ServerUnavailableError: The graph could not be opened; opening it is retried in the background.
@@ -85,7 +96,28 @@ class ServedGraph:
                 self.tried_at = now
                 threading.Thread(target=self._retry_open, name=f"open {self.id}", daemon=True).start()
             raise ServerUnavailableError.graph_unavailable(self.id)
-        return Graph(with_cancellation(self.session.acting_as(actor, through=through), check_cancelled))
+        session = with_cancellation(self.session.acting_as(actor, through=through), check_cancelled)
+        return Graph(session if next_commit is None else with_next_commit(session, next_commit))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the graph is on local disk, where nothing arrives after the process that sent it has ended."""
+        return self.session is not None and self.session.store.location.is_local
+
+    def find_mutation(self, source: Source, name: str | None, *, branch: str, commit_id: str) -> MutationResult | None:
+        """Return the result of a mutation by the id that its commit would have; None if there is no such commit.
+
+        Raises:
+            OmnigraphError: The graph can't be read.
+        """
+        if self.session is None:
+            raise ServerUnavailableError.graph_unavailable(self.id)
+        session = self.session.checkout(branch)
+        recent = islice(session.log.iter_history(session.head()), _MAX_RECENT_COMMITS)
+        commit = next((commit for commit in recent if commit.id == commit_id), None)
+        if commit is None:
+            return None
+        return build_result(session.prepared.get_or_choose(source, name).name.text, branch, commit)
 
     def _retry_open(self) -> None:
         try:
@@ -257,6 +289,14 @@ class GraphRegistry:
                 if is_strict or error.kind not in _TOLERATED_KINDS:
                     raise
                 log.error("graph %s can't be opened: %s", hosted.id, error)
+
+    def reload(self) -> None:
+        """Read policies and stored queries again where their files changed."""
+        if self._policies is not None:
+            self._policies.reload()
+        for hosted in self.graphs.values():
+            if hosted.stored_queries is not None:
+                hosted.stored_queries.reload()
 
     def get(self, graph: str, actor: Actor, branch: str | None) -> ServedGraph:
         """Return a graph by name, for an operation on a branch, or on the whole graph if `branch` is None.

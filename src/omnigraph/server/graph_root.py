@@ -24,8 +24,9 @@ from omnigraph.telemetry import log
 
 # How often the root is listed for graphs that other servers have created or deleted.
 _REFRESH_SECONDS = 5.0
-# An object in a graph that is being deleted: from then on no server opens it.
-_MARKER = "__deleted"
+# Ends the name of an object beside a graph that is being deleted, which no server opens from then on. It is directly
+# below the root, so that one listing shows the graphs and these.
+_MARKER = ".deleted"
 # A deletion is completed by another server once its marker is this old: its own server has died.
 _DEAD_SECONDS = 60.0
 
@@ -70,7 +71,7 @@ class GraphRoot:
         with self._claim(graph):
             self._check_free(graph)
             uri = location.join(graph).uri
-            if self._find_marker(location.join(graph)) is not None:
+            if self._find_marker(graph) is not None:
                 raise PlaceTakenError.graph_exists(graph)
             try:
                 session = create(uri, Source(schema, "schema.pg"), actor=actor.name, runtime=self._runtime)
@@ -94,10 +95,9 @@ class GraphRoot:
             raise DeniedError.graph_configured(graph)
         with self._claim(graph):
             # Marked first: should this process die, another completes it, and none serves half a graph.
-            store = GraphStorage(location.join(graph), self._runtime)
-            store.objects.put(_MARKER, b"")
+            self._open_root().objects.put(f"{graph}{_MARKER}", b"")
             self._registry.remove(graph)
-            _remove_files(store)
+            self._remove_files(graph, location.join(graph))
 
     def refresh(self) -> None:
         """Serve graphs that are new below the root, and no longer those that are gone.
@@ -105,10 +105,13 @@ class GraphRoot:
         Raises:
             OmnigraphError: The root can't be listed.
         """
-        root = GraphStorage(self._require_root(), self._runtime)
-        names = set(filter(is_graph_id, root.objects.list_children()))
+        root = self._open_root()
+        # Before the listing: a graph that is created after it is not missing.
         served = {name: hosted.config for name, hosted in self._registry.graphs.items()}
-        for name in sorted(names - served.keys()):
+        children = root.objects.list_children()
+        marked = set(filter(is_graph_id, (name.removesuffix(_MARKER) for name in children if name.endswith(_MARKER))))
+        names = set(filter(is_graph_id, children)) - marked
+        for name in sorted((names | marked) - served.keys()):
             try:
                 with self._claim(name):
                     self._serve(name, root.location.join(name))
@@ -116,7 +119,7 @@ class GraphRoot:
                 # It may be in use by a request, no graph, or damaged; it is looked at again the next time.
                 log.debug("%s below the root is not served: %s", name, error)
         for name, config in served.items():
-            if config.is_created and (name not in names or self._find_marker(root.location.join(name)) is not None):
+            if config.is_created and name not in names:
                 self._registry.remove(name)
 
     def _serve(self, name: str, location: Location) -> None:
@@ -127,15 +130,15 @@ class GraphRoot:
         """
         if name in self._registry.graphs:
             return
-        age = self._find_marker(location)
+        age = self._find_marker(name)
         if age is None:
             self._registry.add(HostedGraph(id=name, uri=location.uri, is_created=True))
         elif age > _DEAD_SECONDS:
-            _remove_files(GraphStorage(location, self._runtime))
+            self._remove_files(name, location)
 
-    def _find_marker(self, location: Location) -> float | None:
+    def _find_marker(self, graph: str) -> float | None:
         """Return for how many seconds a graph has been marked as deleted; None if it is not."""
-        info = GraphStorage(location, self._runtime).objects.stat(_MARKER)
+        info = self._open_root().objects.stat(f"{graph}{_MARKER}")
         return None if info is None else (self._runtime.clock.now() - info.modified).total_seconds()
 
     def _check_free(self, graph: str) -> None:
@@ -162,6 +165,14 @@ class GraphRoot:
             with self._lock:
                 self._busy.discard(graph)
 
+    def _remove_files(self, graph: str, location: Location) -> None:
+        """Remove the files of a graph that is marked as deleted, and then the marker."""
+        _remove_files(GraphStorage(location, self._runtime))
+        self._open_root().objects.delete(f"{graph}{_MARKER}")
+
+    def _open_root(self) -> GraphStorage:
+        return GraphStorage(self._require_root(), self._runtime)
+
     def _require_root(self) -> Location:
         if self._location is None:
             raise DeniedError.graphs_fixed()
@@ -176,13 +187,13 @@ class GraphRoot:
 
 
 def _remove_files(store: GraphStorage) -> None:
-    """Remove the files of a graph that is marked as deleted, the marker last.
+    """Remove the files of a graph that is marked as deleted.
 
     A write that is still running may leave files; they are no graph, and another one may be created beside them.
     """
     # The manifests first: a name that is used again soon has new tables, but manifests of the same names.
     first = [MANIFEST, BRANCHES]
-    names = [*first, *(name for name in store.objects.list_children() if name not in (*first, _MARKER))]
+    names = [*first, *(name for name in store.objects.list_children() if name not in first)]
     if store.location.is_local:
         root = Path(store.location.path)
         for name in names:
@@ -192,4 +203,3 @@ def _remove_files(store: GraphStorage) -> None:
     for name in names:
         for key in [name, *(info.key for info in store.objects.list_under(name))]:
             store.objects.delete(key)
-    store.objects.delete(_MARKER)

@@ -136,6 +136,16 @@ class ServerUnavailableError(OmnigraphError):
         return "the server is shutting down and accepts no new requests: try again a little later"
 
     @variant
+    def write_lost(self) -> str:
+        """Report that a mutation is not committed: the process that would have published it ended before that."""
+        return "the server's process for this branch ended before it committed this, so nothing changed: send it again"
+
+    @variant
+    def worker_failed(self, code: int) -> str:
+        """Report that a worker of the server ended while it started."""
+        return f"a worker of the server ended with code {code} while it started; the server's log may say why"
+
+    @variant
     def graph_unavailable(self, graph: str) -> str:
         """Report that the server has the graph, but could not open it."""
         return f"the graph `{graph}` can't be opened now; the server's log says why"

@@ -3,9 +3,11 @@
 import atexit
 import json
 import logging
+import select
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from contextlib import nullcontext
 from types import TracebackType
 from typing import TextIO
@@ -36,9 +38,10 @@ _REQUEST_FIELDS = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, RE
 class JsonFormatter(logging.Formatter):
     """A formatter that writes each record as one line of JSON, with exceptions as type and location."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, worker: int | None = None) -> None:
         super().__init__()
         self._clock = clock
+        self._worker: dict[str, object] = {} if worker is None else {"worker": worker}
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as one line."""
@@ -47,6 +50,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage() if record.name.startswith(_OWN_LOGGER) else str(record.msg).partition("\n")[0],
+            **self._worker,
         }
         line |= getattr(record, FIELDS, {})
         if record.exc_info and record.exc_info[0] is not None:
@@ -94,9 +98,23 @@ class BufferedHandler(logging.Handler):
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if lines:
-                self._stream.write("\n".join([*lines, ""]))
+            for text in _pack(lines):
+                self._stream.write(text)
                 self._stream.flush()
+
+
+def _pack(lines: list[str]) -> Iterator[str]:
+    """Yield lines joined to pieces that a pipe takes whole, so that those of several workers are not mixed."""
+    piece: list[str] = []
+    size = 0
+    for line in lines:
+        if piece and size + len(line) >= select.PIPE_BUF:
+            yield "\n".join([*piece, ""])
+            piece, size = [], 0
+        piece.append(line)
+        size += len(line) + 1
+    if piece:
+        yield "\n".join([*piece, ""])
 
 
 def log_request(fields: dict[str, object]) -> None:
@@ -116,11 +134,11 @@ def build_failure_fields(type_: type[BaseException], trace: TracebackType | None
     return {"exception": type_.__name__, "trace": lines}
 
 
-def start_logging(clock: Clock, level: int = logging.INFO) -> None:
-    """Write the log of the server and the engine to stderr, as lines of JSON."""
+def start_logging(clock: Clock, level: int = logging.INFO, *, worker: int | None = None) -> None:
+    """Write the log of the server and the engine to stderr, as lines of JSON, with the number of a worker."""
     handler = BufferedHandler(sys.stderr)
     atexit.register(handler.flush)
-    handler.setFormatter(JsonFormatter(clock))
+    handler.setFormatter(JsonFormatter(clock, worker))
     levels = {_OWN_LOGGER: level, **dict.fromkeys(_LIBRARY_LOGGERS, logging.WARNING)}
     for name, min_level in levels.items():
         logger = logging.getLogger(name)

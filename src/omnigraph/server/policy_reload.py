@@ -1,5 +1,6 @@
 """Cedar policies that a running server reloads when their files change."""
 
+import math
 import threading
 from pathlib import Path
 
@@ -41,6 +42,11 @@ class ReloadingPolicies:
     def examples(self) -> tuple[str, ...]:
         """Branch names that the policies may treat specially, see `CedarPolicies.examples`."""
         return self._load_current().examples
+
+    def reload(self) -> None:
+        """Read the files again if they changed, without waiting for the next check."""
+        self._checked_at = -math.inf
+        self._load_current()
 
     def decide(self, graph: str, access: Access) -> Decision:
         """Return whether an actor may perform an action on a graph, and the policies that decided it."""

@@ -1,17 +1,10 @@
-"""Start a server after checking its settings, and drain running requests before it stops."""
+"""Start a server after checking its settings: in this process, or as a parent of worker processes."""
 
-import asyncio
 import os
-import resource
-import signal
-import socket
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from types import FrameType
-
-import uvicorn
 
 from omnigraph.api import load_runtime
 from omnigraph.config.server import ServerConfig, load_server_config
@@ -19,27 +12,14 @@ from omnigraph.config.settings_file import CONFIG_FILE
 from omnigraph.config.tokens import read_tokens
 from omnigraph.errors import SettingsError
 from omnigraph.runtime import Runtime
+from omnigraph.server.draining_server import DrainingServer
 from omnigraph.server.graph_registry import GraphRegistry
-from omnigraph.server.http.app import build_app
-from omnigraph.server.http.connections import ConnectionLimit, build_protocol
-from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.jwt_tokens import JwtTokens
+from omnigraph.server.listener import format_address, open_listener, reserve_address
 from omnigraph.server.logs import FIELDS, log, start_logging
 from omnigraph.server.service import Service
 from omnigraph.server.tls import TlsCertificate
-
-_MAX_HEADER_BYTES = 64 * 1024
-_KEEP_ALIVE_SECONDS = 30
-# Short, as requests have had `drain_seconds` before Uvicorn begins to shut down.
-_SHUTDOWN_SECONDS = 2
-# The time for closing the graphs and background threads after that.
-_CLOSE_SECONDS = 8
-# The time that cancelled work has to end after the second signal; an operation checks for cancellation within 0.1 s.
-_CANCEL_SECONDS = 1
-_MAX_CONNECTIONS = 4_096
-_HANDSHAKE_SECONDS = 10.0
-# File descriptors that connections leave to the tables, indexes and logs of the graphs.
-_RESERVED_FILES = 256
+from omnigraph.server.workers.supervisor import Supervisor
 
 
 def serve(
@@ -48,35 +28,64 @@ def serve(
     config: str | os.PathLike[str] | None = None,
     bind: str | None = None,
     unauthenticated: int = 0,
+    workers: int | None = None,
     runtime: Runtime | None = None,
 ) -> None:
     """Serve graphs (`ID=URI`, or a URI alone) and those of a settings file until a signal stops the server.
 
     `unauthenticated` is the number of times the user confirmed that every client may do everything: once is enough on
-    loopback, other addresses need two.
+    loopback, other addresses need two. `workers` is the number of processes that serve clients; with one, with a
+    `runtime` of the caller's or outside of the main thread, this process serves them itself.
 
     Raises:
         SettingsError: There are no tokens, and the user did not confirm that; or a setting is invalid.
         ServerUnavailableError: The address is in use, or the process may not listen there.
         StoredQueriesError, NotAGraphError: The settings can't be served.
+        SystemExit: The server ended with work that it could not complete.
     """
-    settings = load_server_config(graphs, config, bind)
+    settings = load_server_config(graphs, config, bind, workers)
     check_authentication(settings, unauthenticated)
     machine = runtime or load_runtime()
+    is_main = threading.current_thread() is threading.main_thread()
+    if settings.workers == 1 or runtime is not None or not is_main:
+        _serve_alone(settings, machine, unauthenticated)
+    else:
+        _serve_with_workers(settings, machine, unauthenticated)
+
+
+def _serve_alone(settings: ServerConfig, machine: Runtime, unauthenticated: int) -> None:
     start_logging(machine.clock)
     certificate = None if settings.tls is None else TlsCertificate(settings.tls, machine.clock)
     service = Service.start(settings, machine, is_open_to_all=bool(unauthenticated))
     # Only now: a server that listens has its graphs open, or knows that they can't be.
     listener = open_listener(settings)
-    fields: dict[str, object] = {
-        "address": format_address(settings, listener.getsockname()[1]),
-        "graphs": [graph.id for graph in settings.graphs],
-        "tokens": None if service.tokens is None else len(service.tokens),
-        "policies": settings.policies is not None,
-    }
-    log.info("serving", extra={FIELDS: fields})
+    tokens = None if service.tokens is None else len(service.tokens)
+    log.info("serving", extra={FIELDS: _describe(settings, listener.getsockname()[1], tokens)})
     DrainingServer(service, certificate).run(sockets=[listener])
     log.info("stopped", extra={FIELDS: {}})
+
+
+def _serve_with_workers(settings: ServerConfig, machine: Runtime, unauthenticated: int) -> None:
+    start_logging(machine.clock)
+    with reserve_address(settings) as reserved:
+        port = reserved.getsockname()[1]
+        tokens = None if unauthenticated else len(settings.given_tokens)
+        if settings.tokens_file is not None:
+            tokens = len(settings.given_tokens) + len(read_tokens(settings.tokens_file))
+        fields = {**_describe(settings, port, tokens), "workers": settings.workers}
+        is_complete = Supervisor(settings, bool(unauthenticated), port).run(fields)
+    log.info("stopped", extra={FIELDS: {} if is_complete else {"abandoned": True}})
+    if not is_complete:
+        sys.exit(1)
+
+
+def _describe(settings: ServerConfig, port: int, tokens: int | None) -> dict[str, object]:
+    return {
+        "address": format_address(settings, port),
+        "graphs": [graph.id for graph in settings.graphs],
+        "tokens": tokens,
+        "policies": settings.policies is not None,
+    }
 
 
 def check_server(
@@ -85,6 +94,7 @@ def check_server(
     config: str | os.PathLike[str] | None = None,
     bind: str | None = None,
     unauthenticated: int = 0,
+    workers: int | None = None,
     runtime: Runtime | None = None,
 ) -> ServerConfig:
     """Check everything that `serve` checks before it listens, and open every graph; write nothing.
@@ -92,7 +102,7 @@ def check_server(
     Raises:
         OmnigraphError: The errors of `serve`, or a graph can't be opened.
     """
-    settings = load_server_config(graphs, config, bind)
+    settings = load_server_config(graphs, config, bind, workers)
     check_authentication(settings, unauthenticated)
     machine = runtime or load_runtime()
     if settings.tokens_file is not None:
@@ -127,129 +137,3 @@ def check_authentication(config: ServerConfig, unauthenticated: int) -> None:
             " creates one), set OMNIGRAPH_TOKENS, or give --unauthenticated"
         )
         raise SettingsError.open_server(address, reason)
-
-
-class DrainingServer(uvicorn.Server):
-    """A Uvicorn server that drains on the first signal, completing running requests, and stops on the second.
-
-    It ends in bounded time whatever runs: work that does not end when it is cancelled is abandoned with the process. A
-    write that is abandoned is published or not, as after a crash; the next process recovers from it.
-    """
-
-    def __init__(self, service: Service, certificate: TlsCertificate | None = None) -> None:
-        connections = ConnectionLimit(raise_connection_limit())
-        super().__init__(
-            uvicorn.Config(
-                build_app(service, connections),
-                # Uvicorn's own has no deadline for headers, and its limit refuses health checks.
-                http=build_protocol(service.limits.body_seconds, connections),
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-                h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
-                ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
-            )
-        )
-        self._certificate = certificate
-        self._service = service
-        self._deadline = 0.0
-        self._signals = 0
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept connections."""
-        if self._certificate is not None:
-            # Uvicorn passes no limit, and the minute of asyncio is long: a connection that never ends its handshake
-            # is not counted among the connections yet.
-            loop = asyncio.get_running_loop()
-            create_server = partial(loop.create_server, ssl_handshake_timeout=_HANDSHAKE_SECONDS)
-            loop.create_server = create_server  # type: ignore[method-assign]  # of this loop only
-        await super().startup(sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the interface of a signal handler
-        """Handle a signal: the first begins to drain, the second cancels what runs, the third ends the process."""
-        self._signals += 1
-        if self._signals == 1:
-            self._service.is_draining = True
-            drain_seconds = self._service.config.drain_seconds
-            self._deadline = self._service.runtime.clock.monotonic() + drain_seconds
-            self._abandon_after(drain_seconds + _SHUTDOWN_SECONDS + _CLOSE_SECONDS)
-            log.info("stopping", extra={FIELDS: {"signal": signal.Signals(sig).name}})
-        elif self._signals == 2:
-            self._stop()
-            self._abandon_after(_CANCEL_SECONDS)
-        else:
-            self._abandon()
-
-    async def on_tick(self, counter: int) -> bool:
-        """Return whether the server should stop, which it should once it is drained or out of time."""
-        if self._certificate is not None:
-            self._certificate.reload_if_changed()
-        if self._service.is_draining and not self.should_exit:
-            is_late = self._service.runtime.clock.monotonic() > self._deadline
-            if is_late or self._service.admission.in_flight == 0:
-                self._stop()
-        return await super().on_tick(counter)
-
-    def _stop(self) -> None:
-        self._service.cancel_all()
-        self.should_exit = True
-
-    def _abandon_after(self, seconds: float) -> None:
-        # A daemon: it must neither keep a process alive that has ended in time, nor be joined by it.
-        timer = threading.Timer(seconds, self._abandon)
-        timer.daemon = True
-        timer.start()
-
-    def _abandon(self) -> None:
-        """End the process at once, with whatever its threads are doing."""
-        log.error("stopped", extra={FIELDS: {"abandoned": True}})
-        os._exit(1)
-
-
-def raise_connection_limit() -> int:
-    """Raise the process's limit of open files as far as connections need it, and return the limit of connections.
-
-    With more connections than files, accepting fails, and so does every request that opens a file.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_CONNECTIONS + _RESERVED_FILES
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    # Half of a small limit stays for files, so that a server with few descriptors still serves.
-    return min(_MAX_CONNECTIONS, max(soft - _RESERVED_FILES, soft // 2))
-
-
-def open_listener(config: ServerConfig) -> socket.socket:
-    """Return a socket that listens at the address of a configuration.
-
-    Raises:
-        ServerUnavailableError: The address is in use, or the process may not listen there.
-    """
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    # With the protocol named, asyncio sets TCP_NODELAY on accepted connections. Without it, each answer waited for the
-    # client's delayed acknowledgement: 48 ms instead of 2.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    # A server that restarts can listen again while connections of the old one are still closing.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((config.host, config.port))
-        listener.listen()  # connections queue from now on, until the server accepts them
-    except OSError as error:
-        listener.close()
-        raise ServerUnavailableError.address_unavailable(
-            format_address(config, config.port), error.strerror or str(error)
-        ) from error
-    return listener
-
-
-def format_address(config: ServerConfig, port: int) -> str:
-    """Return the address of a server as a browser takes it."""
-    scheme = "http" if config.tls is None else "https"
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    return f"{scheme}://{host}:{port}"

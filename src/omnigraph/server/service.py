@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
@@ -16,8 +17,8 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from omnigraph.config.server import ServerConfig, ServerLimits
-from omnigraph.engine.parallel import count_threads
-from omnigraph.engine.query_budget import Budget, QueryTimeoutError
+from omnigraph.engine.parallel import count_cores
+from omnigraph.engine.query_budget import Budget, QueryCancelledError, QueryTimeoutError
 from omnigraph.graph import Graph
 from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor, DeniedError
@@ -27,6 +28,7 @@ from omnigraph.server.auth import Tokens
 from omnigraph.server.background_maintenance import Healer, MaintenanceWorker
 from omnigraph.server.backup_worker import BackupReport, BackupWorker
 from omnigraph.server.branch_watchers import BranchWatchers
+from omnigraph.server.fleet import LONG_SECONDS, Fleet
 from omnigraph.server.graph_registry import GraphRegistry, ServedGraph
 from omnigraph.server.graph_root import GraphRoot
 from omnigraph.server.http_errors import RequestLimitError, UnauthenticatedError
@@ -37,7 +39,7 @@ from omnigraph.server.running_queries import RunningQueries
 from omnigraph.server.scrubber import Scrubber
 from omnigraph.server.traces import Traces, load_traces
 from omnigraph.storage.io_counters import count_process_requests
-from omnigraph.telemetry import RECOVERIES, Telemetry
+from omnigraph.telemetry import RECOVERIES, Telemetry, log
 
 # The actor of all requests to a server without authentication.
 ANONYMOUS_ACTOR = Actor(name="anonymous")
@@ -70,6 +72,10 @@ class Exchange:
     graph: str | None = None
     branch: str | None = None
     commit: str | None = None
+    is_relayed: bool = False
+    """Whether another worker was asked, which checks, counts and logs the request."""
+    next_commit: str | None = None
+    """The id that the commit of a mutation gets, if that worker chose it."""
     rules: str | None = None
     """What identifies the rules about rows under which a stream was begun."""
     status: int = 0
@@ -100,6 +106,10 @@ class Exchange:
         return fields if self.rejected is None else {**fields, "rejected": self.rejected}
 
 
+class HandedOverError(Exception):
+    """A request takes long: a worker for long requests answers it."""
+
+
 @dataclass
 class Service:
     """The graphs, tokens, limits, metrics and background threads of a server."""
@@ -110,6 +120,8 @@ class Service:
     tokens: Tokens | None
     """The valid tokens; None if the server needs no authentication."""
     admission: Admission
+    fleet: Fleet | None = None
+    """The workers of the server; None if this process is the only one."""
     metrics: Metrics = field(default_factory=Metrics)
     is_draining: bool = False
     maintenance_worker: MaintenanceWorker | None = None
@@ -120,31 +132,40 @@ class Service:
     """Backs the graphs up on a schedule, if configured."""
     scrubber: Scrubber | None = None
     """Verifies files in the background, unless disabled in the settings."""
+    graph_root: GraphRoot = field(init=False)
+    """The graphs that clients create and delete."""
     running: RunningQueries = field(init=False)
     """The requests that can be cancelled by their names."""
     codes: LoginCodes = field(init=False)
     """The codes by which pages get their tokens."""
-    graph_root: GraphRoot = field(init=False)
-    """The graphs that clients create and delete."""
     watchers: BranchWatchers = field(default_factory=BranchWatchers, init=False)
     """The branches whose next commits requests wait for."""
     traces: Traces | None = None
     """Where requests are recorded, if the settings say so."""
+    _threads: int = field(default_factory=count_cores, init=False, repr=False)
+    """The threads of one query by default; the system is asked once, not with each request."""
     _budgets: WeakSet[Budget] = field(default_factory=WeakSet, init=False, repr=False)
     """The budgets of operations in progress, which a shutdown cancels."""
 
     def __post_init__(self) -> None:
+        self.graph_root = GraphRoot(self.config, self.runtime, self.registry)
         self.running = RunningQueries(self.runtime.clock)
         self.codes = LoginCodes(self.runtime.clock)
-        self.graph_root = GraphRoot(self.config, self.runtime, self.registry)
 
     @classmethod
     def start(
-        cls, config: ServerConfig, runtime: Runtime, *, is_open_to_all: bool = False, grants_all: bool = False
+        cls,
+        config: ServerConfig,
+        runtime: Runtime,
+        *,
+        is_open_to_all: bool = False,
+        grants_all: bool = False,
+        fleet: Fleet | None = None,
     ) -> "Service":
         """Open all graphs, load tokens, policies and stored queries, and start the background threads.
 
         A server that is open to all needs no token. One that `grants_all` does, and any token may do everything.
+        Of several workers, only one maintains, recovers and verifies the graphs.
 
         Raises:
             OmnigraphError: One of them can't be used.
@@ -160,25 +181,14 @@ class Service:
             runtime = replace(runtime, telemetry=Telemetry(parent=runtime.telemetry, spans=traces))
         registry = GraphRegistry(config, runtime, is_open_to_all=is_open_to_all or grants_all)
         registry.open_all()
+        admission = Admission(config.limits, fleet)
         service = cls(
-            config=config, runtime=runtime, registry=registry, tokens=tokens, admission=Admission(config.limits)
+            config=config, runtime=runtime, registry=registry, tokens=tokens, admission=admission, fleet=fleet
         )
-        if config.maintenance is not None:
-            service.maintenance_worker = MaintenanceWorker(registry.graphs.values(), config.maintenance)
-            service.maintenance_worker.start()
-            registry.listeners.append(service.maintenance_worker)
-        service.healer = Healer(registry.graphs.values(), config.recovery_seconds)
-        service.healer.start()
-        if config.scrub_days:  # 0 disables scrubbing
-            admission = service.admission
-            service.scrubber = Scrubber(registry.graphs.values(), config.scrub_days, lambda: admission.working > 0)
-            service.scrubber.start()
-            registry.listeners.append(service.scrubber)
-        if config.backup is not None:
-            service.backup_worker = BackupWorker(registry.graphs, config.backup)
-            service.backup_worker.start()
-        registry.listeners.append(_MetricsListener(service.metrics))
         _declare_metrics(service)
+        registry.listeners.append(_MetricsListener(service.metrics))
+        if fleet is None or fleet.is_home:
+            _start_background(service)
         service.traces = traces
         if traces is not None:
             traces.export(service.metrics)
@@ -189,6 +199,18 @@ class Service:
     def limits(self) -> ServerLimits:
         """The limits of a request."""
         return self.config.limits
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether a further request would be refused, or wait for long; of several workers, by each of them."""
+        return self.admission.is_saturated and (self.fleet is None or self.fleet.is_saturated)
+
+    def reload(self) -> None:
+        """Read tokens, policies and stored queries again where their files changed."""
+        if self.tokens is not None:
+            self.tokens.reload()
+        self.registry.reload()
+        log.info("reloaded")
 
     def find_graph(
         self, request: Request, graph: str, action: Action, branch: str | None, *, read: str | None = None
@@ -226,7 +248,7 @@ class Service:
         hosted = self.find_graph(request, graph, action, branch, read=read)
         actor = get_exchange(request).actor
         if budget is None:
-            return hosted.bind_actor(actor)
+            return hosted.bind_actor(actor, next_commit=get_exchange(request).next_commit)
         return hosted.bind_actor(actor, check_cancelled=partial(_check_time, budget))
 
     def check_access(self, request: Request) -> None:
@@ -262,8 +284,11 @@ class Service:
     async def mutate(self, request: Request, work: Callable[[], T]) -> T:
         """Run a mutation like `write`; while it waits for its commit, it leaves its place to others."""
         exchange = get_exchange(request)
+        work = self._trace(exchange, work)
+        if exchange.is_relayed:
+            return await self.admission.run_mutation(work)
         with self.admission.admit_write(exchange.actor.name):
-            return await self.admission.run_mutation(self._trace(exchange, work))
+            return await self.admission.run_mutation(work)
 
     def _trace(self, exchange: Exchange, work: Callable[[], T]) -> Callable[[], T]:
         """Return work that is recorded as a part of its request, if traces are collected."""
@@ -276,28 +301,62 @@ class Service:
         work: Callable[[], T],
         *,
         is_long: bool = False,
+        key: Hashable | None = None,
         query_id: str | None = None,
     ) -> T:
         """Run `work` in a thread, and cancel its budget if the client disconnects, or cancels `query_id`.
 
-        Long work queues with the writes, so that it leaves threads to short reads.
+        Long work queues with the writes, so that it leaves threads to short reads. If there are workers for long
+        requests, they do it; and also work that is not done after a while, which is known by its `key` from then on.
+
+        Raises:
+            HandedOverError: One of them is to answer this request.
         """
         # The last part of the path names what runs, as in `/graphs/{graph}/query`.
         exchange = get_exchange(request)
         route = getattr(request.scope.get("route"), "path", "").rpartition("/")[2]
+        with self.running.track(exchange.graph or "", exchange.actor.name, query_id, route, budget):
+            return await self._read_watched(request, budget, work, is_long=is_long, key=key)
+
+    async def _read_watched(
+        self, request: Request, budget: Budget, work: Callable[[], T], *, is_long: bool, key: Hashable | None
+    ) -> T:
+        exchange = get_exchange(request)
+        fleet = None if exchange.is_relayed or exchange.action is Action.CHANGE else self.fleet
+        if fleet is not None and fleet.find_long_worker() is None:
+            fleet = None
+        # A digest, as texts are long and clients choose them.
+        kind = b"" if fleet is None or key is None else _digest(f"{request.scope['path']} {key}")
+        if fleet is not None and (is_long or fleet.is_known_long(kind)):
+            raise HandedOverError
         watcher: asyncio.Task[None] | None = None
+        is_late = False
 
         def watch() -> None:
             nonlocal watcher
             watcher = asyncio.ensure_future(_cancel_on_disconnect(request.receive, budget))
 
+        def hand_over() -> None:
+            nonlocal is_late
+            is_late = True
+            budget.cancel()
+
         # Most reads end before it pays to watch their client: a task for each took 0.05 ms.
-        timer = asyncio.get_running_loop().call_later(_WATCH_SECONDS, watch)
+        loop = asyncio.get_running_loop()
+        timers = [loop.call_later(_WATCH_SECONDS, watch)]
+        if fleet is not None:
+            timers.append(loop.call_later(LONG_SECONDS, hand_over))
         try:
-            with self.running.track(exchange.graph or "", exchange.actor.name, query_id, route, budget):
-                return await (self.write(request, work) if is_long else self.run(request, work))
+            return await (self.write(request, work) if is_long else self.run(request, work))
+        except QueryCancelledError:
+            if fleet is None or not is_late:
+                raise
+            if kind:
+                fleet.note_long(kind)
+            raise HandedOverError from None
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
             if watcher is not None:
                 watcher.cancel()
                 with suppress(asyncio.CancelledError):
@@ -326,7 +385,7 @@ class Service:
             self.runtime.clock,
             seconds=min((limit for limit in (seconds, max_seconds) if limit is not None), default=None),
             memory_bytes=max_bytes if memory_bytes is None else min(memory_bytes, max_bytes),
-            threads=count_threads(self.runtime.options.threads),
+            threads=self.runtime.options.threads or self._threads,
         )
         self._budgets.add(budget)
         return budget
@@ -385,9 +444,56 @@ class _MetricsListener:
         self._metrics.forget(GRAPH_LABEL, hosted.id)
 
 
+def _start_background(service: Service) -> None:
+    """Start the threads that maintain, recover and verify the graphs."""
+    config, graphs = service.config, service.registry.graphs
+    if config.maintenance is not None:
+        service.maintenance_worker = MaintenanceWorker(graphs.values(), config.maintenance)
+        service.maintenance_worker.start()
+        service.registry.listeners.append(service.maintenance_worker)
+    service.healer = Healer(graphs.values(), config.recovery_seconds)
+    service.healer.start()
+    if config.scrub_days:  # 0 disables scrubbing
+        service.scrubber = Scrubber(graphs.values(), config.scrub_days, lambda: service.admission.working > 0)
+        service.scrubber.start()
+        service.registry.listeners.append(service.scrubber)
+    if config.backup is not None:
+        service.backup_worker = BackupWorker(graphs, config.backup)
+        service.backup_worker.start()
+
+
+def summarize_damage(service: Service) -> tuple[bool, int, int]:
+    """Return whether files are verified, and the numbers of damaged graphs and files; of the whole server."""
+    if service.fleet is not None and not service.fleet.is_home:
+        home = service.fleet.home
+        return bool(home.is_verified), home.damaged_graphs, home.damaged_files
+    counts = [len(report.damaged) for report in service.collect_scrub_reports().values()]
+    return service.scrubber is not None, sum(map(bool, counts)), sum(counts)
+
+
+def hand_over_long(service: Service, request: Request) -> None:
+    """Leave a request that takes long to a worker for such requests, if there is one.
+
+    Raises:
+        HandedOverError: There is one.
+    """
+    is_relayed = get_exchange(request).is_relayed
+    if service.fleet is not None and not is_relayed and service.fleet.find_long_worker() is not None:
+        raise HandedOverError
+
+
+def has_requests(service: Service) -> bool:
+    """Return whether requests are in progress; of several workers, in any of them."""
+    return (service.admission.in_flight if service.fleet is None else service.fleet.in_flight) > 0
+
+
 def _truncate(text: str | None) -> str | None:
     """Return a name in the length that is logged."""
     return text if text is None or len(text) <= _MAX_LOGGED_NAME else f"{text[:_MAX_LOGGED_NAME]}…"
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def get_exchange(request: Request) -> Exchange:

@@ -1,5 +1,6 @@
 """Stored queries: the `.gq` files of a directory, bound to the graph's schema and reloaded when either changes."""
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,6 +91,11 @@ class StoredQueries:
     def get(self, name: str) -> StoredQuery | None:
         """Return the query of that name, if there is one."""
         return self._load_current().get(name)
+
+    def reload(self) -> None:
+        """Read the files again if they or the schema changed, without waiting for the next check."""
+        self._checked_at = -math.inf
+        self._load_current()
 
     def list_all(self) -> list[StoredQuery]:
         """Return all queries, sorted by name."""

@@ -35,10 +35,10 @@ class TlsCertificate:
         except (OSError, ValueError) as error:  # an `SSLError` is an OSError
             raise SettingsError.bad_certificate(str(files.certificate), _explain(error)) from error
 
-    def reload_if_changed(self) -> None:
-        """Load the certificate again if its files changed since the last look, which is some seconds ago."""
+    def reload_if_changed(self, *, is_due: bool = False) -> None:
+        """Load the certificate again if its files changed since the last look some seconds ago, or since any."""
         now = self._clock.monotonic()
-        if now - self._checked_at < _POLL_SECONDS:
+        if now - self._checked_at < _POLL_SECONDS and not is_due:
             return
         self._checked_at = now
         signature = _read_signature(self._files)

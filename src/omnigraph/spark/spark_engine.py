@@ -8,7 +8,7 @@ from omnigraph.graph.spark_bridge import SparkEngine
 from omnigraph.ops.load_engine import Reader
 from omnigraph.ops.query import QueryCall
 from omnigraph.ops.session import Session
-from omnigraph.spark.algorithms import SparkAlgorithms, create_algorithms
+from omnigraph.spark.algorithms.run_algorithm import SparkAlgorithms
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.maintenance import SparkMaintenanceWorker, create_worker
 from omnigraph.spark.session.spark_session import session as spark_session
@@ -54,4 +54,4 @@ class PySparkEngine(SparkEngine):
 
     def create_algorithms(self, session: Session) -> SparkAlgorithms:
         """Return the graph algorithms that run on executors."""
-        return create_algorithms(session)
+        return SparkAlgorithms(session, lambda snapshot: SparkGraph(session, snapshot))

@@ -117,11 +117,10 @@ class SparkUsageError(OmnigraphError):
 
     @variant
     def no_checkpoints(self, master: str) -> str:
-        """Report that a search over several edges, or an algorithm, has no directory for its checkpoints."""
+        """Report that a search over several edges has no directory for its checkpoints."""
         return (
-            f"hops over several edges and algorithms keep checkpoints, and `{master}` has no directory for them; name"
-            " one that all executors see with `spark.sparkContext.setCheckpointDir(…)` or the setting"
-            " spark.checkpoint.dir"
+            f"hops over several edges keep checkpoints, and `{master}` has no directory for them; name one that all"
+            " executors see with `spark.sparkContext.setCheckpointDir(…)` or the setting spark.checkpoint.dir"
         )
 
     @variant

@@ -17,6 +17,8 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.errors import BadArgumentError
 from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
+from omnigraph.ops.algorithm_call import build_algorithm
+from omnigraph.ops.algorithms import resolve_distributed
 from omnigraph.ops.argument_checks import check_max_errors, parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress, ExportTargetError
 from omnigraph.ops.load import LoadCall, LoadMode, LoadResult, Progress, load
@@ -26,6 +28,7 @@ from omnigraph.ops.query import QueryCall, begin
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
 from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.spark.algorithms.run_algorithm import compute_frame
 from omnigraph.spark.data_source import register
 from omnigraph.spark.load.frame_digest import digest_frames
 from omnigraph.spark.load.load_engine import build_reader
@@ -183,6 +186,21 @@ class SparkGraph:
             plan_scan=lambda type_name: plan_scan(session, snapshot, find_type(context.catalog, type_name)),
         )
         return run_query(lambda: self.spark, job)
+
+    def algorithm(self, name: str, edge: str, **parameters: object) -> DataFrame:
+        """Return what a graph algorithm computes for each node, as `id` and a column such as `rank`, ordered by ids.
+
+        The names and parameters are those of `Graph.algorithms`, as in `algorithm("pagerank", "Knows", damping=0.9)`.
+        This call computes the values; the DataFrame reads them from the graph's storage, where they stay for a day: a
+        DataFrame that is used later has to be written. No value passes this process.
+
+        Raises:
+            TypeMissingError, QueryError: There is no such type, algorithm or parameter, or Spark does not run it.
+            ReadOnlyError: The graph was opened read-only, so that nothing can be kept in its storage.
+        """
+        algorithm = build_algorithm(name, parameters)
+        subject = resolve_distributed(self._session, self._snapshot, edge, algorithm)
+        return compute_frame(self._session, self, subject, algorithm)
 
     def write_query(
         self,

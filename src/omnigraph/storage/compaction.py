@@ -5,7 +5,6 @@ same order. When it is rebased onto a newer version, each row that is no longer 
 the new fragments: concurrent changes win, and compaction never blocks other writers.
 """
 
-import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from omnigraph.options import UpkeepOptions
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import Announce, stamp_deletions, stamp_fragment
 from omnigraph.storage.deletion_vectors import invert_offsets
-from omnigraph.storage.fragment_list import Fragment
+from omnigraph.storage.fragment_list import Fragment, decode_json, encode_json
 from omnigraph.storage.index_staging import (
     IndexUntrainableError,
     StoredIndex,
@@ -82,14 +81,14 @@ class CompactedGroup:
 
 def list_group_files(table: LanceTable, group: CompactedGroup) -> tuple[str, ...]:
     """Return the files that were written for a group, relative to the root."""
-    names = [file["path"] for text in group.new for file in json.loads(text)["files"]]
+    names = [file["path"] for text in group.new for file in decode_json(text)["files"]]
     return (*(f"{table.path}/data/{name}" for name in names), *list_blob_files(table, group.new))
 
 
 def list_unused_files(staged: StagedWrite, published: LanceTable) -> tuple[str, ...]:
     """Return the files of a staged compaction that the published version does not use: those of dropped groups."""
     used = {file for fragment in published.list_fragments() for file in fragment.files}
-    groups = map(json.loads, staged.rewrites)
+    groups = map(decode_json, staged.rewrites)
     names = [file["path"] for group in groups for fragment in group["written"] for file in fragment["files"]]
     # By stem: a data file may have a directory of blobs of the same name.
     stems = tuple(f"{staged.path}/data/{name.removesuffix('.lance')}" for name in names if name not in used)
@@ -109,7 +108,7 @@ def stage_rewrite(table: LanceTable, groups: Sequence[CompactedGroup]) -> Staged
     number = _reserve_numbers(table, groups, [fragments[old] for group in groups for old in group.old])
     rewrites: list[str] = []
     for group in groups:
-        new = [json.loads(text) for text in group.new]
+        new = [decode_json(text) for text in group.new]
         expected = sum(fragments[old].rows - fragments[old].deleted for old in group.old)
         written_rows = sum(fragment["physical_rows"] for fragment in new)
         if expected != written_rows:
@@ -146,7 +145,7 @@ def _encode_group(read: list[int], written: list[_FragmentJson], old: list[int],
 
     `read` and `written` never change. `new` replaces `old`, which are fewer if rows were removed in the meantime.
     """
-    return json.dumps({"read": read, "written": written, "old": old, "new": new})
+    return encode_json({"read": read, "written": written, "old": old, "new": new})
 
 
 def find_highest_number(table: LanceTable) -> int:
@@ -173,8 +172,8 @@ def map_fragment_segments(indexes: Sequence[StoredIndex]) -> dict[int, frozenset
 def build_rewrite_operation(staged: StagedWrite, fragments: Mapping[int, FragmentMetadata]) -> LanceOperation.Rewrite:
     """Return the Lance operation of a staged compaction, for a version with these fragments."""
     groups = []
-    for group in map(json.loads, staged.rewrites):
-        new = [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in group["new"]]
+    for group in map(decode_json, staged.rewrites):
+        new = [FragmentMetadata.from_json(encode_json(fragment)) for fragment in group["new"]]
         if group["old"]:
             groups.append(LanceOperation.RewriteGroup([fragments[number] for number in group["old"]], new))
     return LanceOperation.Rewrite(groups, [])
@@ -207,7 +206,7 @@ def _rebase_groups(staged: StagedWrite, table: LanceTable) -> tuple[str, ...]:
     new_fragments = {fragment.number: fragment for fragment in table.list_fragments()}
     highest = find_highest_number(table)
     groups = []
-    for group in map(json.loads, staged.rewrites):
+    for group in map(decode_json, staged.rewrites):
         read, written = group["read"], group["written"]
         if any(fragment["id"] <= highest for fragment in written):
             raise OutdatedError.rewrite_outdated(staged.path, "other writers have added too many fragments")
@@ -304,12 +303,12 @@ def _find_replaced_segments(staged: StagedWrite, table: LanceTable, built_versio
     built = LanceTable(table.handles, staged.path, built_version)
     built_files = {fragment.number: fragment.files for fragment in built.list_fragments()}
     files = {fragment.number: fragment.files for fragment in table.list_fragments()}
-    for group in map(json.loads, staged.rewrites):
+    for group in map(decode_json, staged.rewrites):
         for fragment in group["new"]:
             files[fragment["id"]] = tuple(file["path"] for file in fragment["files"])
     stored = {index.name: index.segments for index in list_stored_indexes(table)}
-    replaced = {json.loads(text)["uuid"] for text in staged.replaced_indexes}
-    for segment in map(json.loads, staged.indexes):
+    replaced = {decode_json(text)["uuid"] for text in staged.replaced_indexes}
+    for segment in map(decode_json, staged.indexes):
         # An index tolerates rows that were deleted since. But if its fragments have other files, it points to wrong
         # rows, and if another segment covers one of them too, every hit is returned twice.
         covered = set(segment["fragment_ids"])
@@ -347,7 +346,7 @@ def compact(
     # The new files get new checksums, so damage in the old ones must be found here or never.
     verify(table, VerifyLevel.WHOLE, only=group)
     task = CompactionTask.from_json(  # type: ignore[attr-defined]  # its stub lacks it
-        json.dumps(
+        encode_json(
             {
                 "task": {"fragments": [metadata[number].to_json() for number in sorted(group)]},
                 "read_version": table.version,
@@ -359,7 +358,7 @@ def compact(
     with attribute_requests(store.runtime.telemetry, "table"), errors:
         done = task.execute(dataset)
     stamped = (stamp_fragment(store, table.path, new.to_json(), announce) for new in done.new_fragments)
-    return CompactedGroup(tuple(sorted(group)), tuple(map(json.dumps, stamped)))
+    return CompactedGroup(tuple(sorted(group)), tuple(map(encode_json, stamped)))
 
 
 def _build_task_options(options: UpkeepOptions) -> Mapping[str, object]:

@@ -6,11 +6,11 @@ decision is pure: names, sizes and times in, a verdict out.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from omnigraph.concurrency import create_pool
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import CHECKSUM_LISTS, VERSION_NOTE, parse_version_number
 from omnigraph.storage.object_store import ObjectInfo
@@ -157,9 +157,7 @@ def remove_garbage(store: GraphStorage, files: Sequence[ObjectInfo], on_removed:
     rest = [info for info in files if not info.key.endswith(".manifest")]
     for info in versions:
         remove(info)
-    with ThreadPoolExecutor(
-        1 if store.location.is_local else MAX_CONCURRENT_REMOVALS, thread_name_prefix="cleanup"
-    ) as pool:
+    with create_pool(1 if store.location.is_local else MAX_CONCURRENT_REMOVALS, "cleanup") as pool:
         try:
             for _ in pool.map(remove, rest):
                 pass

@@ -113,7 +113,7 @@ class GraphStorage:
     def flush(self, paths: Iterable[str]) -> None:
         """Make files durable, given relative to the root; on an object store they are once they are written."""
         if self.local is None:
-            UPLOADS.wait(map(self.resolve_uri, paths))
+            UPLOADS.get().wait(map(self.resolve_uri, paths))
         elif self.must_flush:
             try:
                 flush([self.resolve_uri(path) for path in paths], self._flushed)
@@ -128,7 +128,7 @@ class GraphStorage:
         self.runtime.telemetry.record("table", "put")
         if self.local is None:
             stored = self._stored
-            UPLOADS.start(self.resolve_uri(path), lambda: stored.put(path, data))
+            UPLOADS.get().start(self.resolve_uri(path), lambda: stored.put(path, data))
             return
         try:
             descriptor = _create_file(self.resolve_uri(path))
@@ -142,7 +142,7 @@ class GraphStorage:
     def wait_for_uploads(self, path: str) -> None:
         """Wait until the files of a table that are written in the background can be read."""
         if self.local is None:
-            UPLOADS.wait_below(f"{self.resolve_uri(path)}/")
+            UPLOADS.get().wait_below(f"{self.resolve_uri(path)}/")
 
     def keep_reserve(self) -> None:
         """Reserve the disk space that a cleanup needs on a full disk, if the settings ask for it.
@@ -201,7 +201,7 @@ class CountingObjectStore:
         """See ObjectStore."""
         self._telemetry.record("control", "get")
         if self._location is not None:
-            UPLOADS.wait([self._location.join(key).uri])
+            UPLOADS.get().wait([self._location.join(key).uri])
         return self._inner.get(key)
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
@@ -233,7 +233,7 @@ class CountingObjectStore:
         """See ObjectStore."""
         self._telemetry.record("control", "delete")
         if self._location is not None:
-            UPLOADS.discard(self._location.join(key).uri)
+            UPLOADS.get().discard(self._location.join(key).uri)
         self._inner.delete(key)
 
     def delete_if_match(self, key: str, etag: str) -> None:

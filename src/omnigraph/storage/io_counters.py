@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from lance.lance import register_lance_metrics_recorder, snapshot_lance_metrics
 
+from omnigraph.concurrency import announce_call
 from omnigraph.storage.object_store import DISK_FULL_ERRNOS, StoreDeniedError, StoreFullError, StoreUnavailableError
 from omnigraph.telemetry import Telemetry
 
@@ -65,14 +66,16 @@ def attribute_requests(telemetry: Telemetry, target: str) -> Iterator[None]:
     last. Lance counts requests per process, so counts are exact only while one operation runs at a time.
     """
     if not telemetry.is_listening:
-        yield
+        with announce_call(target):
+            yield
         return
     block = (telemetry, target)
     with _lock:
         _attribute()
         _open_blocks.append(block)
     try:
-        yield
+        with announce_call(target):
+            yield
     finally:
         with _lock:
             _attribute()

@@ -275,17 +275,19 @@ class KeyCache:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
         if rows.num_rows > MAX_FILE_ROWS:
             return
+        taken: dict[str, pa.Array] = {}
         if is_small(rows):
             # By the number of each column, as its name may be that of another column on another branch.
-            columns = {table.find_field_number(name): _take_column(rows, name) for name in rows.schema.names}
-            self._put_rows(table.path, files, columns)
+            taken = {name: _take_column(rows, name) for name in rows.schema.names}
+            self._put_rows(table.path, files, {table.find_field_number(name): taken[name] for name in taken})
         for name, key in self._get_columns(table.path).items():
             # On another branch, the name may be that of another column.
             if name not in rows.schema.names or key[2] != table.find_field_number(name):
                 continue
             known = cast("_FileKeys | None", self._cache.get(key))
             if known is not None:
-                self._add(key, known, [files], [rows.num_rows], _take_column(rows, name).cast(known.values.type))
+                values = taken[name] if name in taken else _take_column(rows, name)
+                self._add(key, known, [files], [rows.num_rows], values.cast(known.values.type))
 
     def _put_rows(self, path: str, files: Files, columns: "_Columns") -> "_KeptRows":
         """Keep columns of a file, and those of the newest files before it: one entry for a table, of bounded size.

@@ -110,6 +110,9 @@ class LanceTable:
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of matching rows; without a filter this needs no request."""
+        rows = None if where is not None else self.handles.created_rows.get((self.path, self.version))
+        if rows is not None:
+            return rows
         fragments = None if where is not None else self.handles.get_fragments(self.path, self.version)
         if fragments is not None:
             return sum(fragment.rows - fragment.deleted for fragment in fragments)
@@ -503,14 +506,13 @@ def _find_few(
     table: LanceTable, column: str, keys: pa.Array, columns: Sequence[str], *, with_address: bool
 ) -> pa.Table:
     """Find rows by a few keys: in the cache of keys where possible, else by a filter."""
-    where = filters.build_in_list(column, keys)
     schema = table.schema
     cache = table.handles.keys
     cached = None
     if cache is not None and set(columns) <= {*schema.names, ROW_NUMBER}:
         cached = cache.find(table, schema.field(column), keys, _find_covered_fragments(table, column))
     if cache is None or cached is None:
-        return table.scan(columns, where, with_address=with_address)
+        return table.scan(columns, filters.build_in_list(column, keys), with_address=with_address)
     selected = [*columns, ADDRESS] if with_address else list(columns)
     known = {column: cached.values, ADDRESS: pa.array(cached.addresses)}
     if cached.ids is not None:
@@ -529,6 +531,7 @@ def _find_few(
     fragments = [*cached.uncached, *np.unique(unread >> np.uint64(32)).tolist()]
     batches = []
     if fragments:
+        where = filters.build_in_list(column, keys)
         batches = list(table.iter_batches(columns, where, with_address=with_address, fragments=fragments))
     if batches:
         parts = [pa.Table.from_batches(batches)]

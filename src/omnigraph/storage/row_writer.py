@@ -1,6 +1,5 @@
 """Write data files of one row in a form that was learned from a file that Lance has written before."""
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from omnigraph.ids import draw_bytes
 from omnigraph.storage.checksums import compute_checksum, name_data_file
+from omnigraph.storage.fragment_list import encode_json
 from omnigraph.storage.key_cache import is_small
 from omnigraph.storage.lance_table import LanceTable
 from omnigraph.storage.object_store import StoreUnavailableError
@@ -44,7 +44,7 @@ def write_row(table: LanceTable, rows: pa.Table, announce: Callable[[Sequence[st
         raise
     if store.location.is_local:
         store.verifier.trust([key])
-    return json.dumps(layout.describe(name, len(data)))
+    return encode_json(layout.describe(name, len(data)))
 
 
 def learn_row(table: LanceTable, rows: pa.Table, fragment: dict[str, Any], read: Callable[[], bytes]) -> None:

@@ -5,7 +5,6 @@ it *removes* replaced or deleted rows fit only the version they were computed on
 another version reuses the fragments unchanged, and computes the deletions again from the row ids.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from lance.progress import FragmentWriteProgress
 from omnigraph.errors import CorruptError, Kind, OmnigraphError
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import stamp_fragment
-from omnigraph.storage.fragment_list import build_fragment_json
+from omnigraph.storage.fragment_list import build_fragment_json, decode_json, encode_json
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
 from omnigraph.storage.key_cache import is_small
 from omnigraph.storage.key_lookup import MAX_KEYS_PER_PASS, RowLocations, find_existing
@@ -137,14 +136,17 @@ class StagedWrite:
     @property
     def files(self) -> tuple[str, ...]:
         """All files that this write created, relative to the root: to flush them, or to remove them if it fails."""
-        groups = [json.loads(text) for text in self.rewrites]
-        written = [*map(json.loads, self.written), *(fragment for group in groups for fragment in group["written"])]
+        groups = [decode_json(text) for text in self.rewrites]
+        written = [
+            *map(decode_json, self.written),
+            *(fragment for group in groups for fragment in group["written"]),
+        ]
         data = [f"{self.path}/data/{file['path']}" for fragment in written for file in fragment["files"]]
         # Deletions that arrive during a compaction are carried over, so its new fragments may have deletion files too.
         compacted = [fragment for group in groups for fragment in group["new"]]
-        with_deletions = [*map(json.loads, self.updated), *filter(_has_deletions, compacted)]
+        with_deletions = [*map(decode_json, self.updated), *filter(_has_deletions, compacted)]
         deletions = [f"{self.path}/{format_deletion_name(fragment)}" for fragment in with_deletions]
-        segments = [json.loads(text) for text in self.indexes]
+        segments = [decode_json(text) for text in self.indexes]
         indexes = [
             f"{self.path}/_indices/{segment['uuid']}/{file}" for segment in segments for file, _ in segment["files"]
         ]
@@ -401,7 +403,7 @@ def _stage(
         path=table.path,
         base=table.version,
         written=written,
-        written_rows=sum(json.loads(text)["physical_rows"] for text in written),
+        written_rows=sum(decode_json(text)["physical_rows"] for text in written),
         blobs=list_blob_files(table, written),
         keys=pa.array([], pa.string()) if keys is None else keys,
         base_rows=table.count(),
@@ -425,7 +427,7 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
     if isinstance(rows, pa.Table) and rows.num_rows == 1 and not any(map(is_blob, schema)):
         written = write_row(table, source.stored, observer.on_complete)
         if written is not None:
-            _note_written(table, json.loads(written), rows)
+            _note_written(table, decode_json(written), rows)
             return (written,)
     dataset = table.handles.open(table.path, table.version)
     if store.local is None and isinstance(rows, pa.Table) and is_small(rows) and not any(map(is_blob, schema)):
@@ -459,7 +461,7 @@ def write_rows(table: LanceTable, rows: pa.Table | RowStream, observer: WriteObs
         if store.local is not None:
             key = f"{table.path}/data/{stamped[0]['files'][0]['path']}"
             learn_row(table, source.stored, stamped[0], lambda: store.objects.get(key).data)
-    return tuple(map(json.dumps, stamped))
+    return tuple(map(encode_json, stamped))
 
 
 def _upload_rows(table: LanceTable, stored: pa.Table, rows: pa.Table) -> str:
@@ -468,7 +470,7 @@ def _upload_rows(table: LanceTable, stored: pa.Table, rows: pa.Table) -> str:
     learn_row(table, stored, fragment, lambda: data)
     table.handles.store.write_file(f"{table.path}/data/{fragment['files'][0]['path']}", data)
     _note_written(table, fragment, rows)
-    return json.dumps(fragment)
+    return encode_json(fragment)
 
 
 def _note_written(table: LanceTable, fragment: Mapping[str, Any], rows: pa.Table) -> None:
@@ -542,7 +544,7 @@ class _WriteProgress(FragmentWriteProgress):
         del kwargs
         with self._record_failure():
             files = [f"{self._table.path}/data/{file.path}" for file in fragment.files]
-            self._observer.on_complete([*files, *list_blob_files(self._table, [json.dumps(fragment.to_json())])])
+            self._observer.on_complete([*files, *list_blob_files(self._table, [encode_json(fragment.to_json())])])
 
     @contextmanager
     def _record_failure(self) -> Iterator[None]:
@@ -599,7 +601,7 @@ def list_blob_files(table: LanceTable, written: Sequence[str]) -> tuple[str, ...
     """Return the blob files of fragments, which Lance writes into a directory named after each data file."""
     if not written or not any(is_blob(field) for field in table.schema):
         return ()
-    names = [file["path"] for text in written for file in json.loads(text)["files"]]
+    names = [file["path"] for text in written for file in decode_json(text)["files"]]
     objects = table.handles.store.objects
     return tuple(
         info.key for name in names for info in objects.list_under(f"{table.path}/data/{name.removesuffix('.lance')}")

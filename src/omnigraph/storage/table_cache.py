@@ -218,6 +218,8 @@ class TableCache:
         self._manifests: LruCache[tuple[str, int], bytes] = LruCache(MAX_MANIFEST_BYTES)
         # The fragments of versions with a cached handle or manifest, as far as they were listed.
         self._fragments: LruCache[tuple[str, int], tuple[Fragment, ...]] = LruCache(MAX_CACHED_HANDLES)
+        # The numbers of rows of versions that were created here: adding up 400 fragments took 50 µs for each write.
+        self.created_rows: LruCache[tuple[str, int], int] = LruCache(MAX_CACHED_HANDLES)
         self._facts: LruCache[tuple[str, int], VersionFacts] = LruCache(MAX_CACHED_HANDLES)
         # By table, the content of the version that this process created last: the next one is made of it.
         self._contents: LruCache[str, VersionContent] = LruCache(MAX_CACHED_CONTENTS)
@@ -354,8 +356,11 @@ class TableCache:
         """Return the fragments of a version as `list_fragments` does, or None if they were not listed."""
         return self._fragments.get((path, version))
 
-    def put_created(self, path: str, version: int, manifest: bytes, fragments: tuple[Fragment, ...] | None) -> None:
+    def put_created(
+        self, path: str, version: int, manifest: bytes, fragments: tuple[Fragment, ...] | None, rows: int
+    ) -> None:
         """Keep the manifest of a version that this process has created, of which a handle is made when it is read."""
+        self.created_rows.put((path, version), rows)
         for key in self._manifests.put((path, version), manifest, len(manifest)):
             if key not in self._open:
                 self._fragments.pop(key)
@@ -390,7 +395,7 @@ class TableCache:
 
     def forget(self, path: str, version: int) -> None:
         """Drop the handle of a version whose files are about to be removed, because no commit will have it."""
-        for cached in (self._open, self._manifests, self._fragments, self._verified, self._facts):
+        for cached in (self._open, self._manifests, self._fragments, self._verified, self._facts, self.created_rows):
             cached.pop((path, version))
 
     def list_open(self) -> list[tuple[str, int]]:

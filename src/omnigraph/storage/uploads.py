@@ -5,8 +5,12 @@ The flush before a swap waits for a file, as do a read of it or of its table, an
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.concurrency import ProcessState, create_pool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 # Requests at the same time: as many as a group of 64 writes with two files each needs for four rounds.
 _THREADS: Final = 32
@@ -17,14 +21,14 @@ class Uploads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Executor | None = None
         self._running: dict[str, Future[object]] = {}
 
     def start(self, uri: str, put: Callable[[], object]) -> None:
         """Call `put`, which writes the file, in another thread."""
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(_THREADS, "upload")
+                self._pool = create_pool(_THREADS, "upload")
             self._running[uri] = self._pool.submit(put)
 
     def wait(self, uris: Iterable[str]) -> None:
@@ -54,4 +58,4 @@ class Uploads:
                 self._running.pop(uri, None)
 
 
-UPLOADS = Uploads()
+UPLOADS = ProcessState(Uploads)

@@ -128,7 +128,9 @@ class VersionContent:
             TooManyFragmentsError: There are no more numbers.
         """
         gone = frozenset(removed)
-        fragments = {known: data for known, data in self.fragments.items() if known not in gone}
+        fragments = dict(self.fragments)
+        for known in gone:
+            fragments.pop(known, None)
         with_deletions = set(self.with_deletions.difference(removed))
         for fragment in updated:
             fragments[fragment["id"]] = _replace_deletions(fragments[fragment["id"]], fragment["deletion_file"])

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.jsonl_encoding import iter_json_lines
-from omnigraph.schema.arrow import build_arrow_schema
-from omnigraph.schema.catalog import AnyType
+from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.types import Scalar, VectorOf
 
 # A load holds each line in memory as a whole, so lines need a limit (decision 18).
@@ -48,7 +48,8 @@ def find_oversized_records(type_: AnyType, rows: pa.Table) -> Iterator[Oversized
 
     Rows that lack columns of the type are not records yet, so none is yielded.
     """
-    if not set(build_arrow_schema(type_).names) <= set(rows.schema.names):
+    ends = (SRC, DST) if isinstance(type_, EdgeType) else ()
+    if not {ID, *ends, *(p.name for p in type_.properties)}.issubset(rows.schema.names):
         return
     # A cheap upper bound from column lengths clears nearly every row; only the others are encoded and measured.
     suspects = np.flatnonzero(_bound_record_bytes(type_, rows) > MAX_RECORD_BYTES)

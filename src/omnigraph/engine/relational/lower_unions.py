@@ -98,7 +98,7 @@ def scan_member(
         stored += [source] if source and source not in stored else []
         items.append((name, term))
     # A condition on the type alone reads no column of the member: it holds for all of its rows or for none.
-    terms = [term for each in filters for term in split_conjuncts(adapt_predicate(each, member))]
+    terms = [term for each in filters for term in split_conjuncts(adapt_predicate(each, declared))]
     own_filters = tuple(term for term in terms if find_variables(term))
     constant = tuple(term for term in terms if not find_variables(term))
     rows: Relation = ScanRows(

@@ -174,7 +174,7 @@ class UnionReader(TableReader):
         """Estimate the number of rows that satisfy a predicate."""
         total = 0.0
         for member in self.members:
-            own = adapt_predicate(predicate, member.type.name)
+            own = adapt_predicate(predicate, member.type)
             if not find_variables(own):
                 total += 0 if is_truth(own, False) else member.count
             else:
@@ -192,7 +192,7 @@ class UnionReader(TableReader):
     def _describe(self, predicate: Expr, describe: Callable[[TableReader, Expr], str]) -> str:
         ways = []
         for member in self.members:
-            own = adapt_predicate(predicate, member.type.name)
+            own = adapt_predicate(predicate, member.type)
             if find_variables(own):
                 ways.append(describe(member, own))
             elif not is_truth(own, False):
@@ -200,20 +200,25 @@ class UnionReader(TableReader):
         return " or ".join(dict.fromkeys(ways)) or "no row"
 
 
-def adapt_predicate(predicate: Expr, member: str) -> Expr:
-    """Return a predicate of a union as one of a member: its type is known there, and its id is an identity."""
+def adapt_predicate(predicate: Expr, member: AnyType) -> Expr:
+    """Return a predicate of a union as one of a member: its type is known there, and its id is an identity.
+
+    A property that the member does not have is null.
+    """
 
     def change(expr: Expr) -> Expr:
         match expr:
             case Prop(name=name, variable=variable) if name == TYPE_COLUMN:
-                return Const(value=member, type=Scalar.STRING, origin=expr.origin)
+                return Const(value=member.name, type=Scalar.STRING, origin=expr.origin)
             case Prop(name=name, variable=variable) if name == ID_COLUMN:
                 return Identity(variable=variable, origin=expr.origin)
+            case Prop(name=name) if not _has_column(member, name):
+                return Const(value=None, type=expr.type, origin=expr.origin)
             case _:
                 return map_children(expr, change)
 
     names = {part.name for part in walk(predicate) if isinstance(part, Prop)}
-    if not names & {TYPE_COLUMN, ID_COLUMN}:
+    if not names & {TYPE_COLUMN, ID_COLUMN} and all(_has_column(member, name) for name in names):
         return predicate
     return simplify(change(predicate))
 
@@ -223,7 +228,7 @@ def _find_in_member(
 ) -> NDArray[np.int64]:
     if within is not None and not len(within):
         return np.zeros(0, np.int64)
-    own = adapt_predicate(predicate, member.type.name)
+    own = adapt_predicate(predicate, member.type)
     terms = [term for term in split_conjuncts(own) if find_variables(term)]
     for term in split_conjuncts(own):
         # A condition on the type alone is the same for all rows of a member.

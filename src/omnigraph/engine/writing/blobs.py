@@ -132,6 +132,11 @@ def _compute_sizes(rows: pa.Table, names: list[str]) -> np.ndarray:
     return sizes
 
 
+def measure_blobs(type_: AnyType, rows: pa.Table) -> int:
+    """Return the bytes of all blobs of pending rows."""
+    return int(_compute_sizes(rows, list_blob_properties(type_)).sum())
+
+
 def split_by_bytes(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield ranges of rows with at most `BATCH_BYTES` and `BATCH_ROWS` each; a larger row is a range alone."""
     ends = np.cumsum(sizes)

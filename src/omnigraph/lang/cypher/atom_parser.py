@@ -140,6 +140,7 @@ def _parse_comprehension(parser: AtomContext, opening: Span) -> Expr:
     variable = parse_variable(cursor)
     op_span = cursor.expect("IN").span
     source = parser.parse()
+    # `[x IN list, 3]` is a list whose first item is a test.
     if cursor.is_at(","):
         left = tree.Variable(name=variable.text, span=variable.span)
         span = variable.span.to(source.span)

@@ -229,6 +229,7 @@ def is_at_pattern(cursor: Cursor) -> bool:
         inside == 2 and cursor.peek(2).kind is TokenKind.VARIABLE
     ):
         return False
+    # `(a)-(b)` subtracts, `(a)--(b)` is a pattern, and `(a)<-b` compares with `-b`.
     closing = find_closing(cursor)
     if closing is None:
         return False

@@ -6,7 +6,7 @@ from omnigraph.lang.cursor import Cursor
 
 WRITING_WORDS: Final = {
     "CREATE": '`query add() { insert Person { name: "Ann" } }` inserts a node, run by `omnigraph mutate`',
-    "MERGE": '`query put() { upsert Person { name: "Ann" } }` inserts or updates by key, run by `omnigraph mutate`',
+    "MERGE": '`query put() { insert Person { name: "Ann", age: 42 } }` puts it in place, by `omnigraph mutate`',
     "SET": '`query change() { update Person set { age: 42 } where name = "Ann" }`, run by `omnigraph mutate`',
     "DELETE": '`query drop() { delete Person where name = "Ann" }` deletes, run by `omnigraph mutate`',
     "DETACH": '`query drop() { delete Person where name = "Ann" }` deletes with all edges, run by `omnigraph mutate`',

@@ -211,6 +211,45 @@ class RemoteReads:
         }
         return self._calls.fetch_rows("sql", body=body)
 
+    def cypher(  # noqa: PLR0913 - all but the first two by name
+        self,
+        text: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        strict: bool = False,
+        branch: str = "main",
+        snapshot: str | None = None,
+        at: datetime | None = None,
+        max_staleness: float = 0.0,
+        min_commit: str | None = None,
+        seconds: float | None = None,
+        memory_bytes: int | None = None,
+        engine: QueryEngine | str = QueryEngine.AUTO,
+        master: str | None = None,
+        progress: Callable[[QueryProgress], None] | None = None,
+    ) -> Result:
+        """Run a statement of Cypher on one state of the graph; see `Graph.cypher`. All rows are fetched.
+
+        It never runs on Spark. `progress` is accepted but never called.
+        """
+        del progress
+        if master is not None:
+            raise BadArgumentError("master", f"`{master}`", "a server runs queries without Spark; leave it out")
+        body = {
+            "cypher": text,
+            **encode_params(params),
+            "strict": strict,
+            "branch": branch,
+            "snapshot": snapshot,
+            "at": format_optional_instant(at),
+            "max_staleness": max_staleness,
+            "min_commit": min_commit,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+            **_build_engine(engine),
+        }
+        return self._calls.fetch_rows("cypher", body=body, source=Source(text, "statement.cypher"))
+
     def invoke(
         self,
         name: str,
@@ -250,10 +289,16 @@ class RemoteReads:
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
         analyze: bool = False,
+        cypher: bool = False,
     ) -> RemoteDocument:
         """Explain how `query` would run, or with `analyze` run it and report each step; see `Graph.explain`."""
         limits = {"seconds": seconds, "memory_bytes": memory_bytes, **_build_engine(engine)}
-        body = {**build_query_body(source, name, params, branch, snapshot, at), **limits, "analyze": analyze}
+        body = {
+            **build_query_body(source, name, params, branch, snapshot, at),
+            **limits,
+            "analyze": analyze,
+            "cypher": cypher,
+        }
         return RemoteDocument(self._calls.post("explain", body, source))
 
     def complete(

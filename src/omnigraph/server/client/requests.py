@@ -28,7 +28,7 @@ _QUERY_NAME = "query.gq"
 _SCHEMA_NAME = "schema.pg"
 # The routes of POST requests that only read. A stored query may write.
 _READING_ROUTES = frozenset(
-    {"query", "sql", "explain", "complete", "lint", "neighbours", "search", "export", "schema/plan"}
+    {"query", "sql", "cypher", "explain", "complete", "lint", "neighbours", "search", "export", "schema/plan"}
 )
 
 

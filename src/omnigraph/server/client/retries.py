@@ -7,8 +7,8 @@ from omnigraph.ids import SystemIds
 
 # The number of times that a request is sent again unless the caller chooses another.
 MAX_RETRIES = 4
-# Errors with which the server refuses a request before it does any part of it.
-_REFUSALS = frozenset({"server_busy", "server_stopping", "too_many_requests"})
+# Errors with which the server refuses a request before it does any part of it, or knows that nothing is left of it.
+_REFUSALS = frozenset({"server_busy", "server_stopping", "too_many_requests", "write_lost"})
 # Errors after which a read or a write with an idempotency key may succeed.
 _PASSING = frozenset({"graph_unavailable", "store_unavailable"})
 _FIRST_WAIT_SECONDS = 0.2

@@ -29,9 +29,11 @@ from omnigraph.server.http.connections import ConnectionLimit
 from omnigraph.server.http.direct_routes import DirectRoutes
 from omnigraph.server.http.middleware import RequestMiddleware, refuse, respond_disconnected
 from omnigraph.server.http.openapi import name_operation
+from omnigraph.server.http.relay_client import Relay
+from omnigraph.server.http.relaying import relay_long
 from omnigraph.server.http.request_arguments import check_query_names
 from omnigraph.server.http_errors import BadRequestError, ResourceMissingError
-from omnigraph.server.service import Service
+from omnigraph.server.service import HandedOverError, Service
 
 ROUTERS = (
     routes_server.router,
@@ -73,6 +75,8 @@ def build_app(service: Service, connections: ConnectionLimit | None = None) -> R
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        if service.fleet is not None:
+            app.state.relay.close()
         service.close()
 
     # FastAPI's own pages are off: the OpenAPI document is built from our types, and served to actors with a token only.
@@ -85,12 +89,15 @@ def build_app(service: Service, connections: ConnectionLimit | None = None) -> R
         dependencies=[Depends(check_query_names)],
     )
     app.state.service = service
+    if service.fleet is not None:
+        app.state.relay = Relay(service.fleet)
     for router, tag in zip(ROUTERS, ROUTER_TAGS, strict=True):
         app.include_router(router, tags=[tag], generate_unique_id_function=name_operation)
     app.add_exception_handler(OmnigraphError, refuse)
     app.add_exception_handler(RequestValidationError, _refuse_parameters)
     app.add_exception_handler(HTTPException, _refuse_path)
     app.add_exception_handler(ClientDisconnect, _ignore_disconnect)
+    app.add_exception_handler(HandedOverError, _hand_over)
     app.add_exception_handler(Exception, refuse)
     return RequestMiddleware(DirectRoutes(app, ROUTERS), service, connections)
 
@@ -101,6 +108,10 @@ async def _refuse_parameters(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     location = ".".join(str(part) for part in first["loc"])
     return await refuse(request, BadRequestError(location, first["msg"]))
+
+
+async def _hand_over(request: Request, _: Exception) -> Response:
+    return await relay_long(request)
 
 
 async def _ignore_disconnect(request: Request, _: Exception) -> Response:

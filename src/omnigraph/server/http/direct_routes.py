@@ -14,6 +14,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omnigraph.server.http.middleware import respond_disconnected
+from omnigraph.server.http.relaying import relay_long
+from omnigraph.server.service import HandedOverError
 
 # Longer parts of a path are left to FastAPI, which refuses them with its own message.
 _MAX_PART_CHARACTERS = 63
@@ -74,4 +76,6 @@ class DirectRoutes:
             response = await endpoint(request, graph=arguments[0], **path)
         except ClientDisconnect:
             response = respond_disconnected(request)
+        except HandedOverError:
+            response = await relay_long(request)
         await response(scope, receive, send)

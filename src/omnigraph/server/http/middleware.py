@@ -14,6 +14,8 @@ from omnigraph.engine.query_budget import QueryCancelledError
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.server.http.connections import ConnectionLimit
 from omnigraph.server.http.error_responses import RETRY_SECONDS, build_error_body, find_status, is_server_error
+from omnigraph.server.http.relay_client import BrokenResponseError
+from omnigraph.server.http.relay_server import RelayedSend
 from omnigraph.server.http.request_bodies import JSON, encode_json
 from omnigraph.server.http.routes_explorer import is_explorer_path
 from omnigraph.server.http.timed_await import TimedAwait
@@ -73,10 +75,23 @@ class RequestMiddleware:
             await self._dispatch(scope, receive, sending, exchange)
         except ClientTooSlowError:
             exchange.code = "client_too_slow"
+        except BrokenResponseError:
+            exchange.code = "worker_lost"
         except Exception as error:  # noqa: BLE001 - the one place where unforeseen errors become responses
             await self._respond_error(error, scope, receive, sending, exchange)
         finally:
             self._record(scope, exchange)
+
+    async def answer_relayed(self, scope: Scope, receive: Receive, send: RelayedSend, exchange: Exchange) -> None:
+        """Answer a request that another worker was asked, which checks its size and host, counts and logs it."""
+        exchange.began = self._service.runtime.clock.monotonic()
+        try:
+            # Not trusted: what comes through the socket has the rights of its token.
+            self._authenticate(_read_headers(scope), exchange)
+            with self._service.admission.admit_relayed(exchange.actor.name):
+                await self._app(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - as in `__call__`
+            await self._respond_error(error, scope, receive, send, exchange)
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: "_TimedSend", exchange: Exchange) -> None:
         # The cheap checks come first: no byte of the body is read before the token and the declared size are checked.
@@ -138,7 +153,7 @@ class RequestMiddleware:
         exchange.is_authenticated = True
 
     async def _respond_error(
-        self, error: Exception, scope: Scope, receive: Receive, send: "_TimedSend", exchange: Exchange
+        self, error: Exception, scope: Scope, receive: Receive, send: "_TimedSend | RelayedSend", exchange: Exchange
     ) -> None:
         if send.has_begun:
             # Too late for another response: the connection is closed, so that a client can't take half of one as whole.

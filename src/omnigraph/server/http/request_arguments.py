@@ -18,7 +18,7 @@ from omnigraph.lang.spelling import find_closest
 from omnigraph.query.params import ParamText
 from omnigraph.schema.findings import join_words
 from omnigraph.server.http.paging import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
-from omnigraph.server.http.request_bodies import MutateBody, QueryBody, SqlBody, decode_body
+from omnigraph.server.http.request_bodies import CypherBody, MutateBody, QueryBody, SqlBody, decode_body
 from omnigraph.server.http_errors import BadRequestError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -85,10 +85,13 @@ async def _receive_body(request: Request) -> bytes:
         parts.append(message.get("body", b""))
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
-    return b"".join(parts)
+    body = b"".join(parts)
+    # For another worker that may have to answer the request.
+    request.scope["state"]["body"] = body
+    return body
 
 
-def merge_params(body: QueryBody | MutateBody | SqlBody) -> dict[str, object]:
+def merge_params(body: QueryBody | MutateBody | SqlBody | CypherBody) -> dict[str, object]:
     """Return the parameters of a query, from JSON values and from texts.
 
     Raises:

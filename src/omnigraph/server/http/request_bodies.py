@@ -87,6 +87,28 @@ class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     query_id: str | None = None
 
 
+class CypherBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A statement of Cypher, its parameters, the state to read, and its limits.
+
+    `texts` are parameters that are text. If `strict`, unknown labels and properties are errors.
+    """
+
+    cypher: str
+    params: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    strict: bool = False
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
+    max_staleness: float = 0.0
+    min_commit: str | None = None
+    query_id: str | None = None
+    engine: str = "auto"
+    """`auto`, `memory` or `local`: where it runs; the answer is the same."""
+
+
 class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A graph algorithm by name, the edge types it follows, its parameters, the state to read, and its limits.
 
@@ -107,9 +129,10 @@ class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ExplainBody(QueryBody, kw_only=True):
-    """A query to explain."""
+    """A query to explain; if `cypher`, it is a statement of Cypher."""
 
     analyze: bool = False
+    cypher: bool = False
 
 
 class CompleteBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -24,6 +24,7 @@ from omnigraph.server.http.browse_bodies import (
 )
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.paging import NameCursor, decode_cursor, encode_cursor
+from omnigraph.server.http.relaying import gather_documents
 from omnigraph.server.http.request_arguments import (
     DEFAULT_LIMIT,
     BranchFilter,
@@ -176,7 +177,10 @@ async def running(request: Request, graph: GraphId) -> Response:
     """List the actor's own requests with a `query_id` that are running."""
     _check_readable(request, graph)
     actor = get_exchange(request).actor.name
-    return respond_json({"running": get_service(request).running.list_running(graph, actor)})
+    running = get_service(request).running.list_running(graph, actor)
+    for document in await gather_documents(request):
+        running += document["running"]
+    return respond_json({"running": sorted(running, key=lambda each: str(each["started_at"]))})
 
 
 @router.delete("/graphs/{graph}/running/{query_id}", **describe_route(CancelledAnswer))
@@ -188,6 +192,8 @@ async def cancel(request: Request, graph: GraphId, query_id: QueryId) -> Respons
     _check_readable(request, graph)
     # Only one's own: what others run is not even counted.
     is_running = get_service(request).running.cancel(graph, get_exchange(request).actor.name, query_id)
+    if not is_running:
+        is_running = any(document["cancelled"] for document in await gather_documents(request))
     return respond_json({"query_id": query_id, "cancelled": is_running})
 
 

@@ -1,6 +1,6 @@
 """Routes that read any state: queries, plans, blobs and exports."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from io import SEEK_END
 from typing import IO, Annotated
@@ -37,6 +37,7 @@ from omnigraph.server.http.request_bodies import (
     NDJSON,
     AlgorithmBody,
     CompleteBody,
+    CypherBody,
     ExplainAnswer,
     ExplainBody,
     ExportBody,
@@ -53,7 +54,7 @@ from omnigraph.server.http.responses import (
     stream_result,
 )
 from omnigraph.server.http_errors import BadRequestError
-from omnigraph.server.service import Service, get_exchange, get_service
+from omnigraph.server.service import Service, get_exchange, get_service, hand_over_long
 
 router = APIRouter()
 SOURCE_NAME = "query.gq"
@@ -100,7 +101,7 @@ async def answer_query(service: Service, request: Request, graph: Graph, body: R
         sort = [(key.column, key.descending) for key in body.sort]
         return run_window(offset=body.offset, limit=body.limit, sort=sort, budget=budget)
 
-    return await _answer_rows(service, request, body, run_query)
+    return await _answer_rows(service, request, body, run_query, (source.text, body.name))
 
 
 @router.post("/graphs/{graph}/sql", **describe_route(ResultAnswer, body=SqlBody, streams=[NDJSON, ARROW]))
@@ -120,11 +121,39 @@ async def sql(request: Request, graph: GraphId) -> Response:
             budget=budget,
         )
 
-    return await _answer_rows(service, request, body, run_statement)
+    return await _answer_rows(service, request, body, run_statement, body.sql)
+
+
+@router.post("/graphs/{graph}/cypher", **describe_route(ResultAnswer, body=CypherBody, streams=[NDJSON, ARROW]))
+async def cypher(request: Request, graph: GraphId) -> Response:
+    """Run a statement of Cypher that reads; rows are streamed as those of `/query`."""
+    body = await read_body(request, CypherBody)
+    service = get_service(request)
+    handle = service.bind_graph(request, graph, Action.READ, body.branch)
+
+    def run_statement(budget: Budget) -> Result:
+        return handle.cypher(
+            body.cypher,
+            merge_params(body),
+            strict=body.strict,
+            branch=body.branch,
+            snapshot=body.snapshot,
+            at=parse_optional_instant(body.at),
+            max_staleness=body.max_staleness,
+            min_commit=body.min_commit,
+            engine=body.engine,
+            budget=budget,
+        )
+
+    return await _answer_rows(service, request, body, run_statement, body.cypher)
 
 
 async def _answer_rows(
-    service: Service, request: Request, body: ReadBody | SqlBody, run: Callable[[Budget], Result]
+    service: Service,
+    request: Request,
+    body: ReadBody | SqlBody | CypherBody,
+    run: Callable[[Budget], Result],
+    key: Hashable,
 ) -> Response:
     budget = service.build_read_budget(body.seconds, body.memory_bytes)
     stream = negotiate_stream(request)
@@ -137,7 +166,7 @@ async def _answer_rows(
         # Encoded in the same thread: it fetches the rows, which takes time of the budget.
         return result, b"" if stream is not None else encode_result(result, service.limits)
 
-    result, text = await service.read(request, budget, run_and_encode, query_id=body.query_id)
+    result, text = await service.read(request, budget, run_and_encode, key=key, query_id=body.query_id)
     if stream is not None:
         return await start_stream(service, request, stream_result(result, stream), stream, build_result_headers(result))
     get_exchange(request).commit = result.commit_id
@@ -199,8 +228,10 @@ async def explain(request: Request, graph: GraphId) -> Response:
             at=parse_optional_instant(body.at),
             engine=body.engine,
             analyze=body.analyze,
+            cypher=body.cypher,
             budget=budget,
         ),
+        key=(body.query, body.name, body.analyze),
         query_id=body.query_id,
     )
     return await respond_large_json(lambda: {**explained.to_json(), "text": explained.text}, service.limits)
@@ -284,6 +315,7 @@ async def export(request: Request, graph: GraphId) -> Response:
     body = await read_body(request, ExportBody)
     service = get_service(request)
     handle = service.bind_graph(request, graph, Action.EXPORT, body.branch)
+    hand_over_long(service, request)
     exported = await service.run(
         request,
         partial(

@@ -15,11 +15,12 @@ from omnigraph.ops.scrub import ScrubReport
 from omnigraph.policy import Action, Actor
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.openapi import build_document, describe_route
+from omnigraph.server.http.relaying import gather_metrics, relay_home
 from omnigraph.server.http.request_bodies import GraphsAnswer, HealthAnswer, ReadyAnswer
 from omnigraph.server.http.responses import respond_json, respond_large_json
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.metrics import CONTENT_TYPE
-from omnigraph.server.service import get_exchange, get_service
+from omnigraph.server.service import get_exchange, get_service, summarize_damage
 from omnigraph.struct_decoder import get_decoder
 
 router = APIRouter()
@@ -44,19 +45,22 @@ async def readiness(request: Request) -> Response:
     service = get_service(request)
     if service.is_draining:
         raise ServerUnavailableError.server_stopping()
-    if service.admission.is_saturated:
+    if service.is_saturated:
         raise ServerUnavailableError.server_busy()
-    counts = [len(report.damaged) for report in service.collect_scrub_reports().values()]
-    state = "damaged" if any(counts) else "sound"
-    if service.scrubber is None:
+    is_verified, damaged_graphs, damaged_files = summarize_damage(service)
+    state = "damaged" if damaged_files else "sound"
+    if not is_verified:
         state = "off"
-    scrub = {"state": state, "damaged_graphs": sum(map(bool, counts)), "damaged_files": sum(counts)}
+    scrub = {"state": state, "damaged_graphs": damaged_graphs, "damaged_files": damaged_files}
     return respond_json({**_build_health("ready"), "scrub": scrub})
 
 
 @router.get("/metrics", **describe_route(streams=["text/plain"]))
 async def metrics(request: Request) -> Response:
-    """Return the metrics in the Prometheus text format; of those by graph, only of graphs whose rows it may all see."""
+    """Return the metrics in the Prometheus text format; of those by graph, only of graphs whose rows it may all see.
+
+    A server with several workers returns those of all of them, each with the label `worker`.
+    """
     actor, service = get_exchange(request).actor, get_service(request)
 
     def is_visible(graph: str) -> bool:
@@ -68,7 +72,7 @@ async def metrics(request: Request) -> Response:
 
     # In a thread: the text of many routes, graphs and buckets takes milliseconds, in which no request would be served.
     text = await run_in_threadpool(service.metrics.render, is_visible)
-    return Response(text, media_type=CONTENT_TYPE)
+    return Response(await gather_metrics(request, text), media_type=CONTENT_TYPE)
 
 
 @router.get("/graphs", **describe_route(GraphsAnswer))
@@ -76,6 +80,10 @@ async def graphs(request: Request) -> Response:
     """List the graphs that the actor may see."""
     exchange, service = get_exchange(request), get_service(request)
     exchange.action = Action.GRAPH_LIST
+    # The progress of the scrub is known to the worker that verifies files.
+    relayed = await relay_home(request)
+    if relayed is not None:
+        return relayed
     reports = service.collect_scrub_reports()
     visible = [
         {

@@ -65,7 +65,7 @@ async def invoke(request: Request, graph: GraphId, name: str) -> Response:
 async def _run_stored_query(request: Request, graph: str, name: str, body: InvokeBody) -> Response:
     service, actor = get_service(request), get_exchange(request).actor
     hosted = service.find_graph(request, graph, Action.INVOKE_QUERY, body.branch)
-    handle = hosted.bind_actor(actor, through=name)
+    handle = hosted.bind_actor(actor, through=name, next_commit=get_exchange(request).next_commit)
     stored = None
     if hosted.stored_queries is not None:
         # In a thread only where files may be read: a turn in a thread costs as much as the look-up of a row.

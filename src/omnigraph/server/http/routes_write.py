@@ -17,6 +17,7 @@ from omnigraph.ops.mutate import MutationResult
 from omnigraph.ops.reset import ResetResult
 from omnigraph.policy import Action
 from omnigraph.server.http.openapi import describe_route
+from omnigraph.server.http.relaying import relay_mutation
 from omnigraph.server.http.request_arguments import GraphId, check_text, merge_params, parse_optional_instant, read_body
 from omnigraph.server.http.request_bodies import (
     BODY_NAME,
@@ -64,7 +65,10 @@ async def mutate(request: Request, graph: GraphId) -> Response:
 async def answer_mutation(
     service: Service, request: Request, graph: Graph, body: MutateBody, source: Source
 ) -> Response:
-    """Run a mutation and respond with its effect."""
+    """Run a mutation and respond with its effect; of several workers, in the one that publishes the branch's writes."""
+    relayed = await relay_mutation(service, request, body, source)
+    if relayed is not None:
+        return relayed
     run = partial(
         graph.mutate,
         source,

@@ -51,6 +51,20 @@ class QueryArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: MemoryBytes = None
 
 
+class CypherArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The arguments of `graph_cypher`."""
+
+    cypher: Annotated[str, Meta(description="A statement of Cypher that only reads.")]
+    params: Params = {}
+    branch: ReadBranch = "main"
+    snapshot: CommitRef = None
+    at: At = None
+    limit: Limit = DEFAULT_ROWS
+    offset: Offset = 0
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
+
+
 class ExplainArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The arguments of `graph_explain`."""
 

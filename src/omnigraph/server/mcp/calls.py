@@ -27,6 +27,7 @@ from omnigraph.server.mcp.arguments import (
     BranchesArguments,
     CommitsArguments,
     CreateBranchArguments,
+    CypherArguments,
     DeleteBranchArguments,
     DiffArguments,
     ExplainArguments,
@@ -133,6 +134,25 @@ async def query(caller: Caller, arguments: QueryArguments) -> ToolResult:
     return await run_query(
         caller, graph, Source(arguments.query, SOURCE_NAME), arguments.name, arguments.params, controls
     )
+
+
+async def cypher(caller: Caller, arguments: CypherArguments) -> ToolResult:
+    """Run a statement of Cypher and return a page of its rows."""
+    graph = caller.bind_graph(Action.READ, arguments.branch)
+
+    def run(budget: Budget) -> ToolResult:
+        result = graph.cypher(
+            arguments.cypher,
+            arguments.params,
+            branch=arguments.branch,
+            snapshot=arguments.snapshot,
+            at=parse_optional_instant(arguments.at),
+            budget=budget,
+        )
+        caller.exchange.commit = result.commit_id
+        return _build_page(result, arguments.offset, arguments.limit)
+
+    return await caller.read(run, arguments.seconds, arguments.memory_bytes)
 
 
 async def run_query(

@@ -18,6 +18,7 @@ from omnigraph.server.mcp.arguments import (
     BranchesArguments,
     CommitsArguments,
     CreateBranchArguments,
+    CypherArguments,
     DeleteBranchArguments,
     DiffArguments,
     ExplainArguments,
@@ -176,6 +177,19 @@ TOOLS: dict[str, GraphTool] = {
             action=Action.READ,
             branch_argument="branch",
             call=calls.query,
+        ),
+        GraphTool(
+            name="graph_cypher",
+            title="Cypher",
+            description=(
+                "Run a statement of Cypher that reads. Example: MATCH (p:Person {name: $n})-[:KNOWS]->(q)"
+                " RETURN q.name ORDER BY q.name LIMIT 10. The result is as that of graph_query."
+            ),
+            arguments_type=CypherArguments,
+            output_type=RowsOutput,
+            action=Action.READ,
+            branch_argument="branch",
+            call=calls.cypher,
         ),
         GraphTool(
             name="graph_explain",

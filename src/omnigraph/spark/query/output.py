@@ -227,6 +227,8 @@ class OutputPrinter:
         type_ = self.query.types[variable]
         assert isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - only rows have texts and vectors
         key, type_name = _quote(name_id(variable)), type_.name
+        if is_union(type_name):
+            raise UnsupportedForm("a search over several types")
         # How high a row ranks depends on all that match, so Spark finds their ids first.
         ids = f"SELECT DISTINCT {key} AS id FROM ({self.text}) AS q WHERE {key} IS NOT NULL"
         ranked = self.builder.add_ranked(

@@ -34,6 +34,8 @@ NumberedWalks = tuple[WalkList, Ints]
 MAX_BIDIRECTIONAL_PAIRS = 32
 # (end, node) pairs of the distances that prune the search for all walks, a byte each.
 MAX_PRUNED_CELLS = 1 << 24
+# The upper bound of walks without one: the edges run out before it, or the budget.
+UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +62,9 @@ def solve_from(
     """
     match bounds.kind:
         case WalkKind.PATH:
-            assert bounds.high is not None  # noqa: S101 - the binder requires an upper bound
+            high = UNBOUNDED if bounds.high is None else bounds.high
             search = WalkSearch(
-                starts=nears, low=bounds.low, high=bounds.high, accepts=lambda _, nodes: accepts(nodes), is_back=is_back
+                starts=nears, low=bounds.low, high=high, accepts=lambda _, nodes: accepts(nodes), is_back=is_back
             )
             return list_walks(graph, search)
         case WalkKind.SHORTEST | WalkKind.ALL_SHORTEST:
@@ -157,13 +159,12 @@ def _solve_cycles(graph: WalkGraph, bounds: WalkBounds, nodes: Positions, at: In
 
 
 def _list_between(graph: WalkGraph, bounds: WalkBounds, starts: Positions, ends: Positions) -> NumberedWalks:
-    assert bounds.high is not None  # noqa: S101 - the binder requires an upper bound
     search = WalkSearch(
         starts=starts,
         low=bounds.low,
-        high=bounds.high,
+        high=UNBOUNDED if bounds.high is None else bounds.high,
         accepts=lambda numbers, nodes: nodes == ends[numbers],
-        prunes=_build_prune(graph, ends, bounds.high),
+        prunes=None if bounds.high is None else _build_prune(graph, ends, bounds.high),
     )
     return list_walks(graph, search)
 

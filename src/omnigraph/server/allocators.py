@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 
 # Arrow reads its setting from the environment once, when it is loaded; so this module does not load it.
-_POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
+ARROW_POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -33,7 +33,7 @@ def share_freed_memory() -> None:
     allocator for Arrow that is named in the environment takes precedence. Where the system's allocator is not glibc's,
     only Arrow's pool changes.
     """
-    os.environ.setdefault(_POOL_VARIABLE, "system")
+    os.environ.setdefault(ARROW_POOL_VARIABLE, "system")
     # The C library may not be loadable by this name, or lack the function.
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

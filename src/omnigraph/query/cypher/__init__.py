@@ -1,0 +1,1 @@
+"""Cypher statements into the logical plan that `.gq` has too: names, types, patterns, clauses."""

@@ -1,0 +1,89 @@
+"""Bind the tree of a Cypher statement to a schema: a typed logical plan, or its errors, and warnings about names."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+
+from omnigraph.lang.cypher import tree
+from omnigraph.lang.diagnostics import StageResult
+from omnigraph.lang.source import Source
+from omnigraph.query.cypher.context import CypherContext, ParameterShape
+from omnigraph.query.cypher.findings import CypherFindings, RefusedError
+from omnigraph.query.cypher.names import CypherNames
+from omnigraph.query.cypher.statements import StatementBinder
+from omnigraph.query.logical_plan import ReadQuery
+from omnigraph.schema.catalog import Catalog
+from omnigraph.schema.types import ListOf, Scalar
+
+
+def bind_cypher(
+    statement: tree.Statement,
+    source: Source,
+    catalog: Catalog,
+    given: Mapping[str, ParameterShape],
+    *,
+    is_strict: bool = False,
+) -> StageResult[ReadQuery | None]:
+    """Bind a statement; the value is None if it has an error.
+
+    `given` are the types of the parameters' values, see `infer_parameters`. If `is_strict`, unknown labels and
+    properties are errors instead of warnings.
+    """
+    findings = CypherFindings(is_strict=is_strict)
+    names = CypherNames(catalog, findings)
+    context = CypherContext(catalog=catalog, names=names, findings=findings, text=source.text, given=given)
+    bound: ReadQuery | None = None
+    try:
+        bound = StatementBinder(context).bind(statement)
+    except RefusedError:
+        bound = None
+    return StageResult(None if findings.has_errors else bound, findings.finalize())
+
+
+def infer_parameters(params: Mapping[str, object]) -> dict[str, ParameterShape]:
+    """Return the types of the values of parameters."""
+    return {name: _infer_parameter(value) for name, value in params.items()}
+
+
+def flatten_parameters(params: Mapping[str, object]) -> dict[str, object]:
+    """Return the values by the names of the plan's parameters: a map has one for each of its keys."""
+    flat: dict[str, object] = {}
+    for name, value in params.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": each for key, each in flatten_parameters(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _infer_parameter(value: object) -> ParameterShape:
+    match value:
+        case None:
+            return ParameterShape()
+        case Mapping():
+            return ParameterShape(fields=infer_parameters(value))
+        case list() | tuple() if any(isinstance(each, Mapping) for each in value):
+            return ParameterShape(has_records=True)
+        case list() | tuple():
+            types = [_infer_scalar(each) for each in value]
+            # JSON writes `[1, 2.5]` for a list of fractions.
+            is_mixed = Scalar.F64 in types and Scalar.I64 in types
+            first = types[0] if types else Scalar.STRING
+            return ParameterShape(type=ListOf(Scalar.F64 if is_mixed else first))
+        case _:
+            return ParameterShape(type=_infer_scalar(value))
+
+
+def _infer_scalar(value: object) -> Scalar:
+    match value:
+        case bool():
+            return Scalar.BOOL
+        case int():
+            return Scalar.I64
+        case float():
+            return Scalar.F64
+        case datetime():
+            return Scalar.DATETIME
+        case date():
+            return Scalar.DATE
+        case _:
+            return Scalar.STRING

@@ -1,0 +1,257 @@
+"""Lists, maps, their parts, properties and choices."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from omnigraph.lang.cypher import tree
+from omnigraph.lang.literals import Name
+from omnigraph.lang.source import Span
+from omnigraph.query.cypher import values
+from omnigraph.query.cypher.properties import find_property, read_property
+from omnigraph.query.cypher.scope import EntityVariable
+from omnigraph.query.expr import (
+    ArrayOf,
+    Case,
+    Const,
+    EdgeRef,
+    Entity,
+    Expr,
+    FieldRef,
+    NodeRef,
+    Op,
+    RecordExpr,
+    RecordOf,
+)
+from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.schema.types import ListOf, Scalar
+
+if TYPE_CHECKING:
+    from omnigraph.query.cypher.expressions import ExpressionBinder
+
+_F = ScalarFunction
+LIST_NULLS_HELP = "lists hold no null here: leave it out by `WHERE … IS NOT NULL`, or replace it by `coalesce(…)`"
+
+
+def bind_property(binder: "ExpressionBinder", expr: tree.Property) -> Expr:
+    """Bind a property of a node or relationship, a field of a map, or a part of a moment."""
+    if isinstance(expr.operand, tree.Variable):
+        variable = binder.scope.find(expr.operand.name)
+        if isinstance(variable, EntityVariable):
+            return read_property(binder.context, variable, expr.key)
+    operand = binder.bind(expr.operand)
+    if values.is_null(operand):
+        return values.build_unknown(expr.span)
+    return read_field(binder, operand, expr)
+
+
+def bind_case(binder: "ExpressionBinder", expr: tree.Case) -> Expr:
+    """Bind a `CASE`, whose values get one type."""
+    operand = None if expr.operand is None else binder.bind(expr.operand)
+    conditions: list[Expr] = []
+    for condition, _ in expr.branches:
+        if operand is None:
+            conditions.append(binder.bind_condition(condition))
+            continue
+        test = values.compare(Op.EQ, operand, binder.bind(condition), condition.span)
+        if test is None:
+            binder.refuse_form(condition.span, "lists and maps can't be compared", "compare their elements")
+        conditions.append(test)
+    nodes = [value for _, value in expr.branches]
+    bound = [binder.bind(value) for value in nodes]
+    bound.append(values.build_unknown(expr.span) if expr.otherwise is None else binder.bind(expr.otherwise))
+    agreed = values.agree(bound)
+    if agreed is None:
+        binder.refuse_type(expr.span, f"the values of a `CASE` have no common type: {list_types(bound)}")
+    branches = tuple(zip(conditions, agreed, strict=False))
+    return Case(branches=branches, otherwise=agreed[-1], origin=expr.span)
+
+
+def list_types(bound: list[Expr]) -> str:
+    """Return the types of values, for a message."""
+    return ", ".join(dict.fromkeys(values.describe(value.type) for value in bound if not values.is_null(value)))
+
+
+def bind_list(binder: "ExpressionBinder", expr: tree.ListLiteral) -> Expr:
+    """Bind a list of values."""
+    bound = [binder.bind(item) for item in expr.items]
+    return build_list(binder, bound, expr.span)
+
+
+def build_list(binder: "ExpressionBinder", bound: list[Expr], span: Span) -> Expr:
+    """Return a list of values of one type, none of which can be null."""
+    if not bound:
+        return Const(value=(), type=ListOf(Scalar.STRING), origin=span)
+    # Lists of the plan hold no null, as those of properties.
+    if any(map(values.is_null, bound)):
+        binder.refuse_form(span, "a list with null is not supported", LIST_NULLS_HELP)
+    if any(value.nullable for value in bound):
+        binder.refuse_form(span, "a list whose elements may be null is not supported", LIST_NULLS_HELP)
+    agreed = values.agree(bound)
+    if agreed is None:
+        binder.refuse_form(
+            span,
+            f"a list of several types is not supported: {list_types(bound)}",
+            "make them one, by `toString(…)`",
+        )
+    element = agreed[0].type
+    if all(isinstance(value, Const) for value in agreed) and isinstance(element, Scalar):
+        items = tuple(value.value for value in agreed if isinstance(value, Const))
+        return Const(value=items, type=ListOf(element), origin=span)
+    type_ = ListOf(element) if isinstance(element, Scalar) else ArrayOf(element)
+    return binder.compute(_F.LIST, agreed, type_, span, can_fail=False)
+
+
+def build_map(binder: "ExpressionBinder", items: dict[str, Expr], span: Span) -> Expr:
+    """Return a map."""
+    if not items:
+        binder.refuse_form(span, "an empty map is not supported", "give it a key")
+    return RecordExpr(items=tuple(items.items()), origin=span)
+
+
+def bind_projection(binder: "ExpressionBinder", expr: tree.MapProjection) -> Expr:
+    """Bind a map projection."""
+    items: dict[str, Expr] = {}
+    for item in expr.items:
+        match item:
+            case tree.ProjectedKey(key=key):
+                read = tree.Property(operand=expr.variable, key=key, span=key.span)
+                items[key.text] = binder.bind(read)
+            case tree.ProjectedVariable(variable=variable):
+                items[variable.name] = binder.bind(variable)
+            case tree.ProjectedEntry(key=key, value=value):
+                items[key.text] = binder.bind(value)
+            case tree.ProjectedAll():
+                whole = binder.bind(expr.variable)
+                items.update(list_fields(binder, whole, expr))
+    record = build_map(binder, items, expr.span)
+    whole = binder.bind(expr.variable)
+    if not whole.nullable:
+        return record
+    branch = (values.is_null_test(whole, expr.span), values.build_null(record.type, expr.span))
+    return Case(branches=(branch,), otherwise=record, origin=expr.span)
+
+
+def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
+    """Bind an element of a list, or a property by its name."""
+    operand = binder.bind(expr.operand)
+    if isinstance(expr.index, tree.Literal) and isinstance(expr.index.value, str):
+        key = Name(expr.index.value, expr.index.span)
+        return bind_property(binder, tree.Property(operand=expr.operand, key=key, span=expr.span))
+    index = binder.bind(expr.index)
+    if values.is_null(operand) or values.is_null(index):
+        return values.build_unknown(expr.span)
+    if not isinstance(operand.type, ListOf | ArrayOf):
+        help_ = "the name of a property stands in the text: `n.name` or `n['name']`"
+        binder.refuse_form(expr.span, "a property whose name is a value is not supported", help_)
+    if not values.is_integer(index):
+        binder.refuse_type(expr.index.span, f"an index is a whole number, but this is {values.describe(index.type)}")
+    if isinstance(index, Const) and isinstance(index.value, int) and index.value < 0:
+        size = binder.compute(_F.SIZE, (operand,), Scalar.I64, expr.span, can_fail=False)
+        index = binder.compute(_F.ADD, (size, index), Scalar.I64, expr.span, can_fail=False)
+    elif not isinstance(index, Const):
+        index = _count_from_end(binder, operand, index, expr.span)
+    return binder.compute(_F.ELEMENT, (operand, index), operand.type.element, expr.span, can_fail=True)
+
+
+def _count_from_end(binder: "ExpressionBinder", operand: Expr, index: Expr, span: Span) -> Expr:
+    """Return an index that counts from the end of its list if it is negative."""
+    size = binder.compute(_F.SIZE, (operand,), Scalar.I64, span, can_fail=False)
+    moved = binder.compute(_F.ADD, (size, index), Scalar.I64, span, can_fail=False)
+    is_negative = values.compare(Op.LT, index, values.build_const(0, span), span)
+    assert is_negative is not None  # noqa: S101 - numbers compare
+    return Case(branches=((is_negative, moved),), otherwise=values.convert(index, Scalar.I64), origin=span)
+
+
+def bind_slice(binder: "ExpressionBinder", expr: tree.Slice) -> Expr:
+    """Bind a part of a list."""
+    operand = binder.bind(expr.operand)
+    bounds = [None if each is None else binder.bind(each) for each in (expr.low, expr.high)]
+    if values.is_null(operand) or any(each is not None and values.is_null(each) for each in bounds):
+        return values.build_unknown(expr.span)
+    if not values.is_list(operand):
+        binder.refuse_type(expr.operand.span, f"`[…]` needs a list, but this is {values.describe(operand.type)}")
+    low, high = (None if each is None else _read_bound(binder, each, expr.span) for each in bounds)
+    start = low or 0
+    arguments: tuple[Expr, ...] = (operand, values.build_const(start, expr.span))
+    if high is not None:
+        arguments = (*arguments, values.build_const(max(high - start, 0), expr.span))
+    return binder.compute(_F.SLICE, arguments, operand.type, expr.span, can_fail=False)
+
+
+def _read_bound(binder: "ExpressionBinder", bound: Expr, span: Span) -> int:
+    value = bound.value if isinstance(bound, Const) else None
+    if not isinstance(value, int) or value < 0:
+        help_ = "the bounds of a part are whole numbers of at least 0 in the text: `list[1..3]`"
+        binder.refuse_form(span, "these bounds are not supported", help_)
+    return value
+
+
+def read_item(value: Expr, name: str) -> Expr:
+    """Return an entry of a map that has it."""
+    if isinstance(value, RecordExpr):
+        return dict(value.items)[name]
+    assert isinstance(value.type, RecordOf)  # noqa: S101 - callers have checked it
+    type_ = value.type.find_field(name)
+    assert type_ is not None  # noqa: S101 - as above
+    nullable = value.nullable or name not in value.type.required
+    return FieldRef(operand=value, name=name, type=type_, nullable=nullable, origin=value.origin)
+
+
+def read_field(binder: "ExpressionBinder", operand: Expr, expr: tree.Property) -> Expr:
+    """Return a field of a map, or a property of a node or relationship that is no variable."""
+    type_, name = operand.type, expr.key.text
+    if isinstance(operand, RecordExpr):
+        found = dict(operand.items).get(name)
+        return values.build_unknown(expr.span) if found is None else found
+    if isinstance(type_, RecordOf):
+        field_type = type_.find_field(name)
+        if field_type is None:
+            return values.build_unknown(expr.span)
+        nullable = operand.nullable or name not in type_.required
+        return FieldRef(operand=operand, name=name, type=field_type, nullable=nullable, origin=expr.span)
+    if isinstance(type_, NodeRef | EdgeRef):
+        prop = find_property(binder.context, type_, expr.key)
+        if prop is None:
+            return values.build_unknown(expr.span)
+        return FieldRef(operand=operand, name=prop.name, type=prop.type, nullable=True, origin=expr.span)
+    return read_moment(binder, operand, expr)
+
+
+_PARTS: Final = {
+    "year": _F.YEAR,
+    "month": _F.MONTH,
+    "week": _F.WEEK,
+    "day": _F.DAY,
+    "dayofweek": _F.WEEKDAY,
+    "weekday": _F.WEEKDAY,
+    "hour": _F.HOUR,
+    "minute": _F.MINUTE,
+    "second": _F.SECOND,
+}
+
+
+def read_moment(binder: "ExpressionBinder", operand: Expr, expr: tree.Property) -> Expr:
+    """Return a part of a Date or DateTime."""
+    part = _PARTS.get(expr.key.text.lower())
+    is_moment = operand.type in (Scalar.DATE, Scalar.DATETIME)
+    if part is None or not is_moment or (part in (_F.HOUR, _F.MINUTE, _F.SECOND) and operand.type is Scalar.DATE):
+        message = f"{binder.show(expr.operand)} is {values.describe(operand.type)}, which has no `{expr.key.text}`"
+        binder.refuse_type(expr.span, message)
+    return binder.compute(part, (operand,), Scalar.I64, expr.span, can_fail=False)
+
+
+def list_fields(binder: "ExpressionBinder", whole: Expr, expr: tree.MapProjection) -> dict[str, Expr]:
+    """Return all properties of a node or relationship, or all entries of a map."""
+    match whole:
+        case RecordExpr(items=items):
+            return dict(items)
+        case Entity(fields=fields):
+            return {
+                each.name: replace(each, nullable=each.nullable or whole.nullable)
+                for each in fields
+                if not each.name.startswith("@")
+            }
+        case _:
+            return binder.refuse_form(
+                expr.span, "`.*` of this value is not supported", "name its keys: `{.name, .age}`"
+            )

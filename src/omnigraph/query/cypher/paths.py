@@ -1,0 +1,122 @@
+"""The values of named paths, and relationships of one `MATCH` that are kept apart."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NoReturn
+
+from omnigraph.lang.cypher import tree
+from omnigraph.lang.source import Span
+from omnigraph.query.cypher import values
+from omnigraph.query.cypher.context import CypherContext
+from omnigraph.query.cypher.drafts import PatternHop, PatternNode
+from omnigraph.query.cypher.elements import build_each
+from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable, build_whole
+from omnigraph.query.expr import (
+    ArrayOf,
+    Const,
+    EdgeRef,
+    Expr,
+    In,
+    NodeRef,
+    Not,
+    Op,
+    RecordExpr,
+)
+from omnigraph.query.expr_types import WALK_EDGES, WALK_NODES
+from omnigraph.query.logical_plan import (
+    Exists,
+    Pattern,
+    PatternBlock,
+)
+from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
+from omnigraph.query.walk_plan import read_part
+from omnigraph.schema.types import ListOf, Scalar
+
+
+def build_path(
+    context: CypherContext, path: tree.PathPattern, nodes: list[PatternNode], hops: list[PatternHop]
+) -> CypherVariable:
+    """Return the value of a named path: a walk, or a record of the nodes and relationships of single hops."""
+    span = path.span
+    if len(hops) == 1 and hops[0].is_walk and hops[0].pattern.direction is not tree.Direction.IN:
+        assert hops[0].value is not None  # noqa: S101 - it was bound before
+        return ComputedVariable(value=hops[0].value)
+    if any(hop.is_walk for hop in hops):
+        help_ = "name the part with the variable length alone, written from its start: `p = (a)-[*1..3]->(b)`"
+        context.findings.refuse("C002", span, "a path of a variable length and other hops is not supported", help_)
+    wholes = [
+        build_whole(context.catalog, node.bound or EntityVariable(name=node.name, type=node.type), span)
+        for node in nodes
+    ]
+    node_type = unite_nodes(member for whole in wholes for member in list_members(whole.type.name))
+    node_list = _build_list([values.convert(whole, node_type) for whole in wholes], node_type, span)
+    relationships = [hop.value for hop in hops if hop.value is not None]
+    items: list[tuple[str, Expr]] = [(WALK_NODES, node_list)]
+    if relationships:
+        edge_type = unite_edges(member.edge for hop in hops for member in hop.members)
+        parts = [values.convert(each, edge_type) for each in relationships]
+        items.append((WALK_EDGES, _build_list(parts, edge_type, span)))
+    else:
+        items.append((WALK_EDGES, Const(value=(), type=ListOf(Scalar.STRING), origin=span)))
+    return ComputedVariable(value=RecordExpr(items=tuple(items), origin=span))
+
+
+def _build_list(items: list[Expr], element: NodeRef | EdgeRef, span: Span) -> Expr:
+    return values.compute(ScalarFunction.LIST, items, ArrayOf(element), span, "", can_fail=False)
+
+
+def separate_hops(context: CypherContext, hops: Sequence[PatternHop]) -> tuple[list[Expr], list[PatternBlock]]:
+    """Keep the relationships of this `MATCH` apart, where two of them can have one type."""
+    filters: list[Expr] = []
+    blocks: list[PatternBlock] = []
+    for first, second in combinations(hops, 2):
+        shared = {member.edge.name for member in first.members} & {member.edge.name for member in second.members}
+        if not shared or first.value is None or second.value is None:
+            continue
+        span = second.pattern.span
+        if first.is_walk and second.is_walk:
+            blocks.append(_separate_walks(context, first, second, span))
+        elif first.is_walk or second.is_walk:
+            walk, single = (first, second) if first.is_walk else (second, first)
+            filters.append(_exclude(context, walk, single.value, span))
+        else:
+            differ = values.compare(Op.NE, first.value, second.value, span)
+            assert differ is not None  # noqa: S101 - relationships compare
+            filters.append(differ)
+    return filters, blocks
+
+
+def _exclude(context: CypherContext, walk: PatternHop, relationship: Expr | None, span: Span) -> Expr:
+    listed = list_relationships(walk)
+    assert isinstance(listed.type, ArrayOf) and relationship is not None  # noqa: S101, PT018
+    whole = values.convert(relationship, listed.type.element)
+    if whole.type != listed.type.element:
+        _refuse_separation(context, span)
+    return Not(term=In(element=whole, collection=listed, origin=span), origin=span)
+
+
+def _separate_walks(context: CypherContext, first: PatternHop, second: PatternHop, span: Span) -> Exists:
+    listed = list_relationships(first)
+    block, scope, _ = build_each(context, "#e", listed, span, CypherScope(context.catalog))
+    element = scope.find("#e")
+    assert element is not None and isinstance(listed.type, ArrayOf)  # noqa: S101, PT018
+    other = list_relationships(second)
+    whole = scope.read(element, span)
+    if whole.type != getattr(other.type, "element", None):
+        _refuse_separation(context, span)
+    pattern = Pattern(nodes=(), blocks=(block,), filters=(In(element=whole, collection=other, origin=span),))
+    shared = context.find_shared(pattern)
+    return Exists(shared=shared, pattern=pattern, negated=True, origin=span)
+
+
+def _refuse_separation(context: CypherContext, span: Span) -> NoReturn:
+    help_ = "name the same relationship types in both, or write two `MATCH` clauses, which may repeat one"
+    message = "relationships of several types beside a variable length are not supported in one `MATCH`"
+    context.findings.refuse("C002", span, message, help_)
+
+
+def list_relationships(hop: PatternHop) -> Expr:
+    """Return the list of the relationships of a walk."""
+    assert hop.value is not None  # noqa: S101 - it was bound before
+    return read_part(hop.value, WALK_EDGES)

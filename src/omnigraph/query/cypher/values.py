@@ -1,0 +1,266 @@
+"""Build typed values of the plan with the meaning that they have in Cypher."""
+
+from collections.abc import Sequence
+
+from omnigraph.lang.source import Span
+from omnigraph.query.expr import (
+    And,
+    ArrayOf,
+    Case,
+    Compare,
+    Computed,
+    Const,
+    EdgeRef,
+    Entity,
+    Expr,
+    ExprType,
+    Identity,
+    IsNull,
+    Missing,
+    NodeRef,
+    Op,
+    Or,
+    ParamRef,
+    RecordOf,
+    ShapedType,
+    United,
+)
+from omnigraph.query.scalar_functions import ScalarFunction, unify
+from omnigraph.query.union_types import (
+    ID_COLUMN,
+    TYPE_COLUMN,
+    build_meta_value,
+    is_union,
+    list_identity_fields,
+    list_members,
+    unite_types,
+)
+from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, are_comparable, is_text
+
+_CONVERSIONS = {Scalar.F64: ScalarFunction.TO_FLOAT, Scalar.I64: ScalarFunction.TO_INT}
+
+
+def build_const(value: bool | float | str | None, origin: Span) -> Const:
+    """Return a literal; null has a type by chance, see `is_null`."""
+    # A Bool is an integer in Python, so it is asked for first.
+    match value:
+        case None:
+            return Const(value=None, type=Scalar.BOOL, origin=origin)
+        case bool():
+            return Const(value=value, type=Scalar.BOOL, origin=origin)
+        case int():
+            return Const(value=value, type=Scalar.I64, origin=origin)
+        case float():
+            return Const(value=value, type=Scalar.F64, origin=origin)
+        case _:
+            return Const(value=value, type=Scalar.STRING, origin=origin)
+
+
+def build_null(type_: ExprType, origin: Span) -> Expr:
+    """Return the null of a type."""
+    if isinstance(type_, ShapedType):
+        return Missing(type=type_, origin=origin)
+    return Const(value=None, type=type_, origin=origin)
+
+
+def is_null(value: Expr) -> bool:
+    """Return whether a value is the literal null, whose type is by chance."""
+    return isinstance(value, Const | Missing) and getattr(value, "value", None) is None
+
+
+def get_value_type(value: Expr) -> ValueType:
+    """Return the type of a value that is no node, relationship, map or list of such."""
+    type_ = value.type
+    assert not isinstance(type_, ShapedType)  # noqa: S101 - callers have checked it
+    return type_
+
+
+def compute(
+    function: ScalarFunction, arguments: Sequence[Expr], type_: ExprType, origin: Span, text: str, *, can_fail: bool
+) -> Computed:
+    """Return the value of a function, which is null where an argument is, or where it can fail."""
+    nullable = can_fail or any(argument.nullable for argument in arguments)
+    return Computed(
+        function=function, arguments=tuple(arguments), type=type_, nullable=nullable, text=text, origin=origin
+    )
+
+
+def convert(value: Expr, type_: ExprType) -> Expr:
+    """Return a value in a wider type, see `find_common_type`; a literal is converted at once."""
+    if value.type == type_:
+        return value
+    if is_null(value):
+        return build_null(type_, value.origin)
+    if isinstance(type_, NodeRef | EdgeRef):
+        return United(operand=value, type=type_, origin=value.origin)
+    if isinstance(value, Const) and isinstance(type_, Scalar):
+        converted = float(value.value) if type_ is Scalar.F64 and isinstance(value.value, int) else value.value
+        return Const(value=converted, type=type_, origin=value.origin)
+    if isinstance(type_, ListOf):
+        return compute(ScalarFunction.WIDEN, (value,), type_, value.origin, "", can_fail=False)
+    function = _CONVERSIONS.get(type_, ScalarFunction.TO_STRING) if isinstance(type_, Scalar) else None
+    if function is None:
+        return value
+    return compute(function, (value,), type_, value.origin, "", can_fail=False)
+
+
+def find_common_type(types: Sequence[ExprType]) -> ExprType | None:
+    """Return the type that values of all these types have; None if there is none."""
+    if all(type_ == types[0] for type_ in types):
+        return Scalar.STRING if isinstance(types[0], EnumOf) else types[0]
+    united = unite_types(types)
+    if united is not None:
+        return united
+    values = tuple(type_ for type_ in types if not isinstance(type_, ShapedType))
+    return unify(values) if len(values) == len(types) else None
+
+
+def agree(values: Sequence[Expr]) -> tuple[Expr, ...] | None:
+    """Return values in their common type, nulls included; None if they have none."""
+    # The literal null has no type of its own, so the others decide.
+    typed = [value.type for value in values if not is_null(value)]
+    type_ = find_common_type(typed) if typed else Scalar.STRING
+    return None if type_ is None else tuple(convert(value, type_) for value in values)
+
+
+# --- truth ---------------------------------------------------------------------------------------
+
+
+def build_unknown(origin: Span) -> Const:
+    """Return the unknown truth value."""
+    return Const(value=None, type=Scalar.BOOL, origin=origin)
+
+
+def build_and(terms: Sequence[Expr], origin: Span) -> Expr:
+    """Return the conjunction of one or more predicates."""
+    return terms[0] if len(terms) == 1 else And(terms=tuple(terms), origin=origin)
+
+
+def is_null_test(value: Expr, origin: Span, *, negated: bool = False) -> Expr:
+    """Return whether a value is null; decided at once where its type tells."""
+    if is_null(value):
+        return build_const(not negated, origin)
+    if not value.nullable:
+        return build_const(negated, origin)
+    if isinstance(value, Entity):
+        return IsNull(
+            operand=Identity(variable=value.variable, nullable=True, origin=origin), negated=negated, origin=origin
+        )
+    return IsNull(operand=value, negated=negated, origin=origin)
+
+
+def decide_unless_null(values: Sequence[Expr], truth: bool | None, origin: Span) -> Expr:
+    """Return a truth value that is unknown where one of these values is null."""
+    if truth is None or any(map(is_null, values)):
+        return build_unknown(origin)
+    tests = [is_null_test(value, origin) for value in values if value.nullable]
+    # Without a side that can be null, the answer is the same for all rows.
+    if not tests:
+        return build_const(truth, origin)
+    any_null = tests[0] if len(tests) == 1 else Or(terms=tuple(tests), origin=origin)
+    return Case(branches=((any_null, build_unknown(origin)),), otherwise=build_const(truth, origin), origin=origin)
+
+
+def compare(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | None:
+    """Return a comparison as Cypher means it; None for values whose comparison the plan can't express.
+
+    Values of types that do not compare are unequal, and their order is unknown.
+    """
+    if is_null(left) or is_null(right):
+        return build_unknown(origin)
+    is_equality = op in (Op.EQ, Op.NE)
+    if isinstance(left.type, NodeRef | EdgeRef) and isinstance(right.type, NodeRef | EdgeRef):
+        if not is_equality:
+            return build_unknown(origin)
+        return _compare_entities(op, left, right, origin)
+    left, right = _read_moment(left, right.type), _read_moment(right, left.type)
+    left_type, right_type = left.type, right.type
+    # The plan compares scalars and identities: callers refuse the rest by name.
+    if isinstance(left_type, ShapedType | ListOf) and isinstance(right_type, ShapedType | ListOf):
+        return None
+    if isinstance(left_type, ShapedType) or isinstance(right_type, ShapedType):
+        return decide_unless_null((left, right), op is Op.NE if is_equality else None, origin)
+    # `1 = 'a'` is false in Cypher, and `1 < 'a'` is unknown: neither is an error.
+    if are_comparable(left_type, right_type):
+        return Compare(op=op, left=left, right=right, origin=origin)
+    return decide_unless_null((left, right), op is Op.NE if is_equality else None, origin)
+
+
+def _read_moment(value: Expr, other: ExprType) -> Expr:
+    """Return a parameter that is a text as the Date or DateTime that it is compared with: JSON has no such values."""
+    functions = {Scalar.DATE: ScalarFunction.TO_DATE, Scalar.DATETIME: ScalarFunction.TO_DATETIME}
+    function = functions.get(other) if isinstance(other, Scalar) else None
+    if function is None or not isinstance(value, ParamRef) or value.type is not Scalar.STRING:
+        return value
+    return compute(function, (value,), other, value.origin, "", can_fail=True)
+
+
+def _compare_entities(op: Op, left: Expr, right: Expr, origin: Span) -> Expr:
+    """Compare nodes or relationships by their identity; those of types without a common one differ."""
+    if not set(list_members(str(left.type))) & set(list_members(str(right.type))):
+        return decide_unless_null((left, right), op is Op.NE, origin)
+    if left.type == right.type and isinstance(left, Entity) and isinstance(right, Entity):
+        first, second = (
+            Identity(variable=each.variable, nullable=each.nullable, origin=origin) for each in (left, right)
+        )
+        return Compare(op=op, left=first, right=second, origin=origin)
+    sides = [list_type_and_id(each) for each in (left, right)]
+    # Ids are unique within a type, so both have to be equal, and one that differs is enough.
+    terms = tuple(Compare(op=op, left=a, right=b, origin=origin) for a, b in zip(*sides, strict=True))
+    return And(terms=terms, origin=origin) if op is Op.EQ else Or(terms=terms, origin=origin)
+
+
+def list_type_and_id(value: Expr) -> tuple[Expr, Expr]:
+    """Return the type and the id of a node or relationship."""
+    if not isinstance(value, Entity):
+        type_value, id_value = list_identity_fields(value)
+        return type_value, id_value
+    origin, nullable = value.origin, value.nullable
+    if is_union(value.type.name):
+        return (
+            build_meta_value(value.variable, TYPE_COLUMN, origin, nullable=nullable),
+            build_meta_value(value.variable, ID_COLUMN, origin, nullable=nullable),
+        )
+    name: Expr = Const(value=value.type.name, type=Scalar.STRING, origin=origin)
+    identity = Identity(variable=value.variable, nullable=nullable, origin=origin)
+    if nullable:
+        null = Const(value=None, type=Scalar.STRING, origin=origin)
+        name = Case(branches=((IsNull(operand=identity, origin=origin), null),), otherwise=name, origin=origin)
+    return name, identity
+
+
+def is_number(value: Expr) -> bool:
+    """Return whether a value is a number."""
+    return isinstance(value.type, Scalar) and value.type.is_numeric
+
+
+def is_integer(value: Expr) -> bool:
+    """Return whether a value is a whole number."""
+    return isinstance(value.type, Scalar) and value.type.is_integer
+
+
+def is_text_value(value: Expr) -> bool:
+    """Return whether a value is a text."""
+    return not isinstance(value.type, ShapedType) and is_text(value.type)
+
+
+def is_list(value: Expr) -> bool:
+    """Return whether a value is a list."""
+    return isinstance(value.type, ListOf | ArrayOf)
+
+
+def describe(type_: ExprType) -> str:
+    """Return a type as messages about Cypher name it."""
+    match type_:
+        case NodeRef():
+            return "a node"
+        case EdgeRef():
+            return "a relationship"
+        case ListOf() | ArrayOf():
+            return "a list"
+        case RecordOf():
+            return "a map"
+        case EnumOf():
+            return "a String"
+        case _:
+            return f"{'an' if str(type_)[0] in 'AEIOU' else 'a'} {type_}"

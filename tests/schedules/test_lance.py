@@ -1,0 +1,57 @@
+"""Schedules of whole operations on a real graph in memory files."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from schedules.exhaustive import search_preemptions
+from schedules.explore import shrink
+from schedules.lance_explore import LANCE_CASES, LanceModel, draw_lance_strategy, lance_model
+from schedules.strategies import ReplayStrategy
+
+CHUNKS, SCHEDULES = 6, 50
+SOAK_CHUNKS, SOAK_SCHEDULES = 100, 500
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanceModel]:
+    with lance_model(tmp_path_factory.mktemp("schedules")) as opened:
+        yield opened
+
+
+def run_seeds(disk: LanceModel, first: int, count: int) -> None:
+    cases = list(LANCE_CASES.values())
+    for seed in range(first, first + count):
+        case = cases[seed % len(cases)]
+        result = disk.play(case, draw_lance_strategy(seed, disk.measure(case)))
+        if result.problems:
+            short = shrink(disk.play, case, result, 100)  # type: ignore[arg-type]  # scenarios of another kind
+            pytest.fail(f"seed {seed}, {case.name}:\n{short.describe()}\n{short.schedule}")
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_schedules_of_real_operations(disk: LanceModel, chunk: int) -> None:
+    run_seeds(disk, chunk * SCHEDULES, SCHEDULES)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("chunk", range(SOAK_CHUNKS))
+def test_fifty_thousand_schedules_of_real_operations(disk: LanceModel, chunk: int) -> None:
+    run_seeds(disk, 1_000_000 + chunk * SOAK_SCHEDULES, SOAK_SCHEDULES)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["two-writers", "a-schema", "a-cleanup-and-a-reader", "a-merge"])
+def test_every_schedule_with_two_preemptions(disk: LanceModel, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    case = LANCE_CASES[name]
+
+    def play(strategy: ReplayStrategy) -> tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]:
+        result = disk.play(case, strategy)
+        requests = [event for event in result.trace if event.step.is_request and ":" not in event.task]
+        return result.problems, [(event.task, event.number - 1, tuple(case.processes)) for event in requests]
+
+    search = search_preemptions(play, 2, 20_000)
+
+    with capsys.disabled():
+        print(f"{name}: {search.runs} runs, complete={search.is_complete}")  # noqa: T201 - the count is what it is for
+    assert search.problems == []

@@ -1,0 +1,331 @@
+"""Requests that another worker answers: two workers of one server, in one process and event loop."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import ASGIApp, Message
+
+from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
+from omnigraph.engine.query_budget import QueryCancelledError
+from omnigraph.graph import Graph
+from omnigraph.runtime import Runtime
+from omnigraph.server.fleet import Fleet
+from omnigraph.server.http.app import build_app
+from omnigraph.server.http.relay_server import RelayServer
+from omnigraph.server.service import Service
+from omnigraph.server.shared_state import SharedState, WorkerState
+from serving import ADD, ALL, TOKENS, Served, serving
+from worlds import FAST
+
+LIMITS = ServerLimits(threads=4, requests_per_actor=2)
+MUTATE, QUERY = "/graphs/people/mutate", "/graphs/people/query"
+
+
+@dataclass
+class Answer:
+    """A response."""
+
+    status_code: int
+    headers: dict[str, str]
+    text: str
+
+    def json(self) -> Any:
+        """Its JSON."""
+        return json.loads(self.text)
+
+
+@dataclass
+class Worker:
+    """One of the workers."""
+
+    service: Service
+    fleet: Fleet
+    server: RelayServer
+    app: ASGIApp
+
+    async def ask(self, path: str, accept: str = "application/json", method: str | None = None, **body: Any) -> Answer:
+        """Send a request of the admin: by default POST with a body, else GET."""
+        headers = {"host": "localhost:8080", "authorization": f"Bearer {TOKENS['admin']}", "accept": accept}
+        scope = {
+            "type": "http",
+            "method": method or ("POST" if body else "GET"),
+            "path": path,
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 1),
+        }
+        bodies = [json.dumps(body).encode()]
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if bodies:
+                return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        text = b"".join(message.get("body", b"") for message in sent[1:]).decode()
+        given = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+        return Answer(sent[0]["status"], given, text)
+
+    async def die(self) -> None:
+        """End like a process that is killed and reaped."""
+        await self.server.close()
+        self.fleet.slot.reap()
+
+
+@asynccontextmanager
+async def workers(home: Path, *, serving_count: int = 2) -> AsyncIterator[list[Worker]]:
+    """Two workers; with one that has clients, the other runs long requests."""
+    served = serving(home)
+    shared = SharedState.create(2)
+    made: list[Worker] = []
+    for slot in shared.slots:
+        fleet = Fleet(shared, slot, home, serving_count)
+        service = Service.start(build_config(served), Runtime(options=FAST), fleet=fleet)
+        app = build_app(service)
+        server = RelayServer(app, fleet.find_socket(slot))
+        await server.start()
+        slot.state = WorkerState.READY
+        made.append(Worker(service, fleet, server, app))
+    try:
+        yield made
+    finally:
+        for worker in made:
+            worker.app._app._app.state.relay.close()  # type: ignore[attr-defined]  # the application inside
+        for worker in made:
+            await worker.server.close()
+            worker.service.close()
+        served.service.close()
+        # Transports are closed in the next turn of the loop.
+        await asyncio.sleep(0.01)
+
+
+def build_config(served: Served) -> ServerConfig:
+    home = served.home
+    graphs = (HostedGraph(id="people", uri=served.graph.uri, queries=home / "queries"),)
+    config = ServerConfig(graphs=graphs, tokens_file=home / "tokens.toml", policies=home / "policies", scrub_days=0)
+    return replace(config, limits=LIMITS)
+
+
+def run(home: Path, scenario: Callable[[list[Worker]], Any], *, serving_count: int = 2) -> None:
+    async def play() -> None:
+        async with workers(home, serving_count=serving_count) as made:
+            await scenario(made)
+
+    asyncio.run(play())
+
+
+def count_commits(worker: Worker) -> int:
+    return sum(value for _, value in worker.service.metrics._counters["omnigraph_commits_total"].items())  # type: ignore[misc]
+
+
+def test_a_mutation_is_run_by_the_worker_that_the_parent_names(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+
+        relayed = await first.ask(MUTATE, query=ADD, params={"n": "Eve"})
+        refused = await first.ask(MUTATE, query=ADD.replace("Person", "Persn"), params={"n": "Eve"})
+        stored = await first.ask("/graphs/people/queries/rename_age", params={"n": "Eve", "a": 3})
+        read = await first.ask(QUERY, query=ALL, min_commit=stored.json()["commit_id"])
+
+        assert relayed.status_code == 200, relayed.text
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid_source")
+        assert refused.json()["request_id"] == refused.headers["x-request-id"]
+        assert [row["p.age"] for row in read.json()["rows"] if row["p.name"] == "Eve"] == [3]
+        assert (count_commits(first), count_commits(second)) == (0, 2)
+
+    run(tmp_path, scenario)
+
+
+def test_a_worker_that_is_gone_before_it_is_asked_costs_nothing(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        await second.server.close()
+
+        done = await first.ask(MUTATE, query=ADD, params={"n": "Eve"})
+
+        assert done.status_code == 200
+        assert count_commits(first) == 1
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("key", [None, "k1"])
+@pytest.mark.parametrize("is_published", [False, True], ids=["before the commit", "after it"])
+def test_a_worker_that_dies_leaves_no_doubt(
+    key: str | None, is_published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate = Graph.mutate
+    reached, go_on = threading.Event(), threading.Event()
+    runs: list[None] = []
+
+    def stuck(graph: Graph, *arguments: Any, **named: Any) -> object:
+        runs.append(None)
+        if len(runs) > 1:
+            return mutate(graph, *arguments, **named)
+        done = mutate(graph, *arguments, **named) if is_published else None
+        reached.set()
+        go_on.wait(60)
+        return done or mutate(graph, *arguments, **{**named, "dry_run": True})
+
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        monkeypatch.setattr(Graph, "mutate", stuck)
+        asking = asyncio.ensure_future(first.ask(MUTATE, query=ADD, params={"n": "Eve"}, idempotency_key=key))
+        await asyncio.to_thread(reached.wait, 60)
+        await second.die()
+        answer = await asking
+        go_on.set()
+
+        rows = (await first.ask(QUERY, query=ALL)).json()["rows"]
+        if key is None and not is_published:
+            assert (answer.status_code, answer.json()["code"]) == (503, "write_lost")
+        else:
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["affected_nodes"] == 1
+        assert sum(row["p.name"] == "Eve" for row in rows) == int(is_published or key is not None)
+
+    run(tmp_path, scenario)
+
+
+def test_a_process_that_nobody_saw_end_leaves_the_outcome_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.server.fleet._REAP_SECONDS", 0.05)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def wait(*_: object, **__: object) -> None:
+        reached.set()
+        go_on.wait(60)
+
+    monkeypatch.setattr(Graph, "mutate", wait)
+
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        asking = asyncio.ensure_future(first.ask(MUTATE, query=ADD, params={"n": "Eve"}))
+        await asyncio.to_thread(reached.wait, 60)
+        await second.server.close()
+        answer = await asking
+        go_on.set()
+
+        assert (answer.status_code, answer.json()["code"]) == (503, "outcome_unknown")
+        assert len(answer.json()["commit_id"]) == 26
+
+    run(tmp_path, scenario)
+
+
+def test_limits_of_an_actor_are_those_of_the_whole_server(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        admin = "admin"
+        with first.service.admission.admit_request(admin), second.service.admission.admit_request(admin):
+            refused = await first.ask(QUERY, query=ALL)
+        accepted = await first.ask(QUERY, query=ALL)
+
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+        assert accepted.status_code == 200
+
+    run(tmp_path, scenario)
+
+
+def test_a_long_query_is_run_elsewhere_and_known_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.server.service.LONG_SECONDS", 0.01)
+    query = Graph.query
+    began: list[str] = []
+
+    def slow(graph: Graph, *arguments: Any, budget: Any, **named: Any) -> object:
+        began.append(threading.current_thread().name)
+        if len(began) == 1:
+            while True:
+                budget.check()
+                time.sleep(0.005)
+        return query(graph, *arguments, budget=budget, **named)
+
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        monkeypatch.setattr(Graph, "query", slow)
+
+        answers = [await first.ask(QUERY, query=ALL) for _ in range(2)]
+        stream = await first.ask(QUERY, "application/x-ndjson", query=ALL)
+
+        assert [answer.status_code for answer in answers] == [200, 200]
+        # Once here, and cancelled; then three times in the worker for long requests.
+        assert len(began) == 4
+        assert [len(answer.json()["rows"]) for answer in answers] == [2, 2]
+        assert len(stream.text.splitlines()) == 2
+        assert stream.headers["omnigraph-rows"] == "2"
+        await second.die()
+        assert (await first.ask(QUERY, query=ALL)).status_code == 200
+
+    run(tmp_path, scenario, serving_count=1)
+
+
+def test_metrics_are_those_of_every_worker_that_answers(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        await first.ask(MUTATE, query=ADD, params={"n": "Eve"})
+
+        text = (await first.ask("/metrics")).text
+        await second.die()
+        alone = (await first.ask("/metrics")).text
+
+        lines = text.splitlines()
+        assert 'omnigraph_commits_total{worker="1",graph="people",operation="mutate"} 1' in lines
+        assert 'omnigraph_draining{worker="0"} 0' in lines
+        assert "omnigraph_workers 2" in lines
+        described = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+        assert len(described) == len(set(described))
+        assert "omnigraph_workers 1" in alone.splitlines()
+        assert 'worker="1"' not in alone
+
+    run(tmp_path, scenario)
+
+
+def test_readiness_is_that_of_the_whole_server(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        first.service.admission._pending = 10_000
+        first.fleet.slot.is_saturated = 1
+        one = (await first.ask("/readyz")).status_code
+        second.fleet.slot.is_saturated = 1
+        both = (await first.ask("/readyz")).status_code
+        first.service.admission._pending = 0
+
+        assert (one, both) == (200, 503)
+
+    run(tmp_path, scenario)
+
+
+def test_a_request_is_listed_and_cancelled_through_any_worker(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        budget = second.service.build_read_budget()
+        with second.service.running.track("people", "admin", "q1", "query", budget):
+            listed = await first.ask("/graphs/people/running")
+            other = await first.ask("/graphs/people/running/q2", method="DELETE")
+            cancelled = await first.ask("/graphs/people/running/q1", method="DELETE")
+
+        assert [each["query_id"] for each in listed.json()["running"]] == ["q1"]
+        assert not other.json()["cancelled"]
+        assert cancelled.json() == {"query_id": "q1", "cancelled": True}
+        with pytest.raises(QueryCancelledError):
+            budget.check()
+
+    run(tmp_path, scenario)
