@@ -53,7 +53,9 @@ LOCAL_CALLS = (
     ("serve", "people=people.omni", "--check", "--unauthenticated"),
     ("completion", "fish"),
 )
-NOT_CALLED = frozenset({("config",), ("demo",), ("login",), ("logout",), ("mcp",), ("shell",), ("spark", "sql")})
+NOT_CALLED = frozenset(
+    {("config",), ("demo",), ("explore",), ("login",), ("logout",), ("mcp",), ("shell",), ("spark", "sql")}
+)
 """Commands whose output is held elsewhere: tests/demo, the `mcp` snapshot, tests/cli, tests/spark."""
 
 _CHANGING = defaultdict(

@@ -167,7 +167,9 @@ def test_a_server_says_the_same_as_an_embedded_graph(
 def test_permissions_of_a_server_are_those_of_the_token(process: Process, remote: og.RemoteGraph) -> None:
     here, there = process.graph.permissions(), remote.permissions()
 
-    assert (there.actor, there.branches, there.actions) == ("admin", here.branches, here.actions)
+    assert (there.actor, there.branches) == ("admin", here.branches)
+    # Some actions have to be named by a policy, and this one names none.
+    assert set(there.actions) <= set(here.actions)
     assert remote.permissions(branches=["main", "missing"]).branches == here.branches
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from omnigraph.commit.manifest_types import MAIN
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.session import Session, find_row_rules, is_readable
-from omnigraph.policy import Access, Action
+from omnigraph.policy import GRAPH_ACTIONS, Access, Action
 
 # What a handle that was opened read-only can do, whatever the policy allows.
 _READ_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.INVOKE_QUERY, Action.GRAPH_LIST})
@@ -58,7 +58,7 @@ def _list_actions(session: Session, branch: str | None) -> tuple[Action, ...]:
     """Return the allowed actions on a branch, or on the graph as a whole."""
     possible = [action for action in Action if action in _READ_ACTIONS or not session.is_read_only]
     if branch is not None:
-        possible = [action for action in possible if action is not Action.GRAPH_LIST]
+        possible = [action for action in possible if action not in GRAPH_ACTIONS]
     policy, actor = session.runtime.policy, session.actor
     if policy is None or actor is None:
         return tuple(possible)
