@@ -345,7 +345,8 @@ class _Reader:
             case Now():
                 return NOW
             case ValueRef() if is_walk(expr):
-                return show_walk(match[expr.variable])
+                assert isinstance(expr.type, WalkOf)
+                return show_walk(match[expr.variable], expr.type)
             case ValueRef() if isinstance(error := match[expr.variable], CalculationError):
                 return self._overflow(error)
             case ValueRef():

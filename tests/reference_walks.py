@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.query.expr import Expr, FieldRef, WalkOf
-from omnigraph.query.expr_types import ROW
+from omnigraph.query.expr_types import ROW, ArrayOf, EdgeRef, ExprType, NodeRef
 from omnigraph.query.logical_plan import Hop, HopDirection
 from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
@@ -119,24 +119,32 @@ def read_walk(walk: Walk | None, expr: FieldRef) -> Any:
             ids = [[record["@id"] for record in records] for records in (walk.nodes, walk.edges)]
             return "\0".join("\1".join(part) for part in ids)
         case "nodes":
-            return [show_record(node) for node in walk.nodes]
+            return _show_parts(walk.nodes, expr.type)
         case _:
-            return [show_record(edge) for edge in walk.edges]
+            return _show_parts(walk.edges, expr.type)
 
 
-def show_walk(walk: Walk | None) -> dict[str, Any] | None:
+def show_walk(walk: Walk | None, type_: WalkOf) -> dict[str, Any] | None:
     """A walk as a result shows it."""
     if walk is None:
         return None
     return {
-        "nodes": [show_record(node) for node in walk.nodes],
-        "edges": [show_record(edge) for edge in walk.edges],
+        "nodes": _show_parts(walk.nodes, type_.nodes),
+        "edges": _show_parts(walk.edges, type_.edges),
     }
 
 
-def show_record(record: Record) -> dict[str, Any]:
+def _show_parts(records: Sequence[Record], type_: ExprType) -> list[dict[str, Any]]:
+    """The nodes or edges of a walk as a result shows them."""
+    assert isinstance(type_, ArrayOf)
+    assert isinstance(type_.element, NodeRef | EdgeRef)
+    return [show_record(record, type_.element.name) for record in records]
+
+
+def show_record(record: Record, type_name: str) -> dict[str, Any]:
     """A node or edge as a result shows it; for records without blobs, vectors and times."""
     ids = {name: record[f"@{name}"] for name in ("id", "src", "dst") if f"@{name}" in record}
+    ids["@type"] = record.get("@type", type_name)
     return ids | {name: value for name, value in record.items() if not name.startswith("@")}
 
 
