@@ -345,8 +345,7 @@ class _Reader:
             case Now():
                 return NOW
             case ValueRef() if is_walk(expr):
-                assert isinstance(expr.type, WalkOf)
-                return show_walk(match[expr.variable], expr.type)
+                return show_walk(match[expr.variable], expr)
             case ValueRef() if isinstance(error := match[expr.variable], CalculationError):
                 return self._overflow(error)
             case ValueRef():

@@ -124,13 +124,14 @@ def read_walk(walk: Walk | None, expr: FieldRef) -> Any:
             return _show_parts(walk.edges, expr.type)
 
 
-def show_walk(walk: Walk | None, type_: WalkOf) -> dict[str, Any] | None:
+def show_walk(walk: Walk | None, expr: Expr) -> dict[str, Any] | None:
     """A walk as a result shows it."""
+    assert isinstance(expr.type, WalkOf)
     if walk is None:
         return None
     return {
-        "nodes": _show_parts(walk.nodes, type_.nodes),
-        "edges": _show_parts(walk.edges, type_.edges),
+        "nodes": _show_parts(walk.nodes, expr.type.nodes),
+        "edges": _show_parts(walk.edges, expr.type.edges),
     }
 
 

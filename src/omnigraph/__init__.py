@@ -329,6 +329,7 @@ register_extension(
     Extension.LOCAL_ENGINE, lambda: import_module(f"{__name__}.engine.duckdb.run_plan").build_local_engine
 )
 register_extension(Extension.SPARK, lambda: import_module(f"{__name__}.spark.spark_engine").PySparkEngine())
+register_extension(Extension.TELEMETRY, lambda: import_module(f"{__name__}.server.open_telemetry").start_telemetry)
 register_extension(Extension.MCP_RESPONSE, lambda: import_module(f"{__name__}.server.mcp.http_transport").McpResponse)
 
 

@@ -15,6 +15,7 @@ class Extension(Enum):
     LOCAL_ENGINE = auto()
     SPARK = auto()
     MCP_RESPONSE = auto()
+    TELEMETRY = auto()
 
 
 _loaders: dict[Extension, Callable[[], object]] = {}

@@ -273,26 +273,22 @@ class Service:
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, to its end."""
         exchange = get_exchange(request)
-        return await self.admission.run(exchange.actor.name, self._trace(exchange, work))
+        return await self.admission.run(exchange.actor.name, _trace(self, exchange, work))
 
     async def write(self, request: Request, work: Callable[[], T]) -> T:
         """Run `work` in a thread, counted as one of the actor's writes."""
         exchange = get_exchange(request)
         with self.admission.admit_write(exchange.actor.name):
-            return await self.admission.run_write(exchange.actor.name, self._trace(exchange, work))
+            return await self.admission.run_write(exchange.actor.name, _trace(self, exchange, work))
 
     async def mutate(self, request: Request, work: Callable[[], T]) -> T:
         """Run a mutation like `write`; while it waits for its commit, it leaves its place to others."""
         exchange = get_exchange(request)
-        work = self._trace(exchange, work)
+        work = _trace(self, exchange, work)
         if exchange.is_relayed:
             return await self.admission.run_mutation(work)
         with self.admission.admit_write(exchange.actor.name):
             return await self.admission.run_mutation(work)
-
-    def _trace(self, exchange: Exchange, work: Callable[[], T]) -> Callable[[], T]:
-        """Return work that is recorded as a part of its request, if traces are collected."""
-        return work if self.traces is None else self.traces.trace_work(exchange, work)
 
     async def read(
         self,
@@ -390,12 +386,6 @@ class Service:
         self._budgets.add(budget)
         return budget
 
-    async def poll_head(self, graph: str, branch: str) -> str:
-        """Return the newest commit of a branch, in a thread, for requests that may read it."""
-        session = self.registry.graphs[graph].session
-        assert session is not None  # noqa: S101 - a request has read from it
-        return await run_in_threadpool(lambda: session.checkout(branch).head().snapshot.commit.id)
-
     def cancel_all(self) -> None:
         """Cancel every operation that has a budget, as if its client had disconnected."""
         for budget in list(self._budgets):
@@ -407,10 +397,6 @@ class Service:
         exchange.commit = commit_id
         if commit_id is not None and exchange.graph is not None:
             self.metrics.count("omnigraph_commits_total", graph=exchange.graph, operation=operation)
-
-    def collect_scrub_reports(self) -> dict[str, ScrubReport]:
-        """Return the progress of each graph's scrub; empty if scrubbing is disabled."""
-        return {} if self.scrubber is None else self.scrubber.collect_reports()
 
     def close(self) -> None:
         """Stop the background threads, and wait for running work."""
@@ -462,12 +448,29 @@ def _start_background(service: Service) -> None:
         service.backup_worker.start()
 
 
+def _trace(service: Service, exchange: Exchange, work: Callable[[], T]) -> Callable[[], T]:
+    """Return work that is recorded as a part of its request, if traces are collected."""
+    return work if service.traces is None else service.traces.trace_work(exchange, work)
+
+
+async def poll_head(service: Service, graph: str, branch: str) -> str:
+    """Return the newest commit of a branch, in a thread, for requests that may read it."""
+    session = service.registry.graphs[graph].session
+    assert session is not None  # noqa: S101 - a request has read from it
+    return await run_in_threadpool(lambda: session.checkout(branch).head().snapshot.commit.id)
+
+
+def collect_scrub_reports(service: Service) -> dict[str, ScrubReport]:
+    """Return the progress of each graph's scrub; empty if scrubbing is disabled."""
+    return {} if service.scrubber is None else service.scrubber.collect_reports()
+
+
 def summarize_damage(service: Service) -> tuple[bool, int, int]:
     """Return whether files are verified, and the numbers of damaged graphs and files; of the whole server."""
     if service.fleet is not None and not service.fleet.is_home:
         home = service.fleet.home
         return bool(home.is_verified), home.damaged_graphs, home.damaged_files
-    counts = [len(report.damaged) for report in service.collect_scrub_reports().values()]
+    counts = [len(report.damaged) for report in collect_scrub_reports(service).values()]
     return service.scrubber is not None, sum(map(bool, counts)), sum(counts)
 
 
@@ -636,7 +639,7 @@ def _declare_scrub_metrics(service: Service) -> None:
 
     def sample_reports(read: Callable[[ScrubReport], float | None]) -> Callable[[], Samples]:
         def sample() -> Samples:
-            values = ((name, read(report)) for name, report in service.collect_scrub_reports().items())
+            values = ((name, read(report)) for name, report in collect_scrub_reports(service).items())
             return [({"graph": name}, value) for name, value in values if value is not None]
 
         return sample

@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from importlib import import_module
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from omnigraph.errors import LibraryMissingError, OmnigraphError
+from omnigraph.extensions import Extension, load_extension
 from omnigraph.server.metrics import Metrics
 
 T = TypeVar("T")
@@ -69,12 +69,11 @@ def load_traces() -> Traces:
         LibraryMissingError: OpenTelemetry is not installed.
     """
     try:
-        # By name: neither this extra nor its packages are imported unless the settings ask for them.
-        module = import_module("omnigraph.server.open_telemetry")
+        # Neither this extra nor its packages are imported unless the settings ask for them.
+        start = cast("Callable[[], Traces]", load_extension(Extension.TELEMETRY))
     except ImportError as error:
         raise LibraryMissingError("omnigraph[otel]") from error
-    traces: Traces = module.start_telemetry()
-    return traces
+    return start()
 
 
 def run_briefly(*works: Callable[[], object]) -> None:

@@ -39,7 +39,7 @@ from omnigraph.server.http.responses import (
     start_stream,
 )
 from omnigraph.server.http_errors import BadRequestError, RequestLimitError
-from omnigraph.server.service import Service, get_exchange, get_service
+from omnigraph.server.service import Service, get_exchange, get_service, poll_head
 
 router = APIRouter()
 
@@ -235,7 +235,7 @@ async def _wait_for_commit(
             return
         id_ = get_exchange(request).graph or ""
         await service.watchers.wait(
-            id_, branch, since, min(left, _CHECK_SECONDS), partial(service.poll_head, id_, branch)
+            id_, branch, since, min(left, _CHECK_SECONDS), partial(poll_head, service, id_, branch)
         )
 
 

@@ -20,7 +20,7 @@ from omnigraph.server.http.request_bodies import GraphsAnswer, HealthAnswer, Rea
 from omnigraph.server.http.responses import respond_json, respond_large_json
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.metrics import CONTENT_TYPE
-from omnigraph.server.service import get_exchange, get_service, summarize_damage
+from omnigraph.server.service import collect_scrub_reports, get_exchange, get_service, summarize_damage
 from omnigraph.struct_decoder import get_decoder
 
 router = APIRouter()
@@ -84,7 +84,7 @@ async def graphs(request: Request) -> Response:
     relayed = await relay_home(request)
     if relayed is not None:
         return relayed
-    reports = service.collect_scrub_reports()
+    reports = collect_scrub_reports(service)
     visible = [
         {
             "id": hosted.id,
