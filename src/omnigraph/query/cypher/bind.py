@@ -6,7 +6,7 @@ from datetime import date, datetime
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.diagnostics import StageResult
 from omnigraph.lang.source import Source
-from omnigraph.query.cypher.context import CypherContext, GivenParameter
+from omnigraph.query.cypher.context import CypherContext, ParameterForm
 from omnigraph.query.cypher.findings import CypherFindings, RefusedError
 from omnigraph.query.cypher.names import CypherNames
 from omnigraph.query.cypher.statements import StatementBinder
@@ -19,7 +19,7 @@ def bind_cypher(
     statement: tree.Statement,
     source: Source,
     catalog: Catalog,
-    given: Mapping[str, GivenParameter],
+    given: Mapping[str, ParameterForm],
     *,
     is_strict: bool = False,
 ) -> StageResult[ReadQuery | None]:
@@ -39,7 +39,7 @@ def bind_cypher(
     return StageResult(None if findings.has_errors else bound, findings.finalize())
 
 
-def infer_parameters(params: Mapping[str, object]) -> dict[str, GivenParameter]:
+def infer_parameters(params: Mapping[str, object]) -> dict[str, ParameterForm]:
     """Return the types of the values of parameters."""
     return {name: _infer_parameter(value) for name, value in params.items()}
 
@@ -55,22 +55,22 @@ def flatten_parameters(params: Mapping[str, object]) -> dict[str, object]:
     return flat
 
 
-def _infer_parameter(value: object) -> GivenParameter:
+def _infer_parameter(value: object) -> ParameterForm:
     match value:
         case None:
-            return GivenParameter()
+            return ParameterForm()
         case Mapping():
-            return GivenParameter(fields=infer_parameters(value))
+            return ParameterForm(fields=infer_parameters(value))
         case list() | tuple() if any(isinstance(each, Mapping) for each in value):
-            return GivenParameter(has_records=True)
+            return ParameterForm(has_records=True)
         case list() | tuple():
             types = [_infer_scalar(each) for each in value]
             # JSON writes `[1, 2.5]` for a list of fractions.
             is_mixed = Scalar.F64 in types and Scalar.I64 in types
             first = types[0] if types else Scalar.STRING
-            return GivenParameter(type=ListOf(Scalar.F64 if is_mixed else first))
+            return ParameterForm(type=ListOf(Scalar.F64 if is_mixed else first))
         case _:
-            return GivenParameter(type=_infer_scalar(value))
+            return ParameterForm(type=_infer_scalar(value))
 
 
 def _infer_scalar(value: object) -> Scalar:

@@ -22,11 +22,11 @@ from omnigraph.schema.types import ValueType
 
 
 @dataclass(frozen=True, slots=True)
-class GivenParameter:
+class ParameterForm:
     """The type of a parameter's value; None is null. A map has a parameter for each of its keys."""
 
     type: ValueType | None = None
-    fields: Mapping[str, "GivenParameter"] | None = None
+    fields: Mapping[str, "ParameterForm"] | None = None
     has_records: bool = False
     """Whether it is a list of maps."""
 
@@ -39,7 +39,7 @@ class CypherContext:
     names: CypherNames
     findings: CypherFindings
     text: str
-    given: Mapping[str, GivenParameter]
+    given: Mapping[str, ParameterForm]
     fresh: FreshNames = field(default_factory=FreshNames)
     types: dict[str, ExprType] = field(default_factory=dict)
     declared: dict[str, Parameter] = field(default_factory=dict)

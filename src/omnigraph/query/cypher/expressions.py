@@ -16,7 +16,7 @@ from omnigraph.query.cypher.composites import (
     bind_subscript,
     build_map,
 )
-from omnigraph.query.cypher.context import CypherContext, GivenParameter
+from omnigraph.query.cypher.context import CypherContext, ParameterForm
 from omnigraph.query.cypher.functions import bind_aggregate, bind_function, is_aggregate
 from omnigraph.query.cypher.names import suggest
 from omnigraph.query.cypher.operators import bind_binary, bind_comparison, bind_unary
@@ -143,7 +143,7 @@ class ExpressionBinder:
             self.context.findings.refuse("C004", expr.span, f"the parameter `${expr.name}` has no value", help_)
         return self._declare_parameter(expr.name, given, expr.span)
 
-    def _declare_parameter(self, name: str, given: GivenParameter, origin: Span) -> Expr:
+    def _declare_parameter(self, name: str, given: ParameterForm, origin: Span) -> Expr:
         if given.fields is not None:
             items = (
                 (key, self._declare_parameter(f"{name}.{key}", each, origin)) for key, each in given.fields.items()
