@@ -22,8 +22,10 @@ from omnigraph.storage.layout import BRANCHES, MANIFEST
 from omnigraph.storage.uri import parse_uri
 from omnigraph.telemetry import log
 
-# How often the root is listed for graphs that other servers have created or deleted.
+# How often the root is listed for graphs that other servers and workers have created or deleted.
 _REFRESH_SECONDS = 5.0
+# On a disk, where a listing costs next to nothing.
+_LOCAL_REFRESH_SECONDS = 1.0
 # Ends the name of an object beside a graph that is being deleted, which no server opens from then on. It is directly
 # below the root, so that one listing shows the graphs and these.
 _MARKER = ".deleted"
@@ -179,7 +181,8 @@ class GraphRoot:
         return self._location
 
     def _run(self) -> None:
-        while not self._stopped.wait(_REFRESH_SECONDS):
+        seconds = _LOCAL_REFRESH_SECONDS if self._require_root().is_local else _REFRESH_SECONDS
+        while not self._stopped.wait(seconds):
             try:
                 self.refresh()
             except OmnigraphError as error:
