@@ -63,6 +63,7 @@ ROUTES = [
     Route("POST", f"{G}/query", READERS, body={"query": ALL}),
     Route("POST", f"{G}/explain", READERS, body={"query": ALL}),
     Route("POST", f"{G}/complete", READERS, body={"query": "match { $p: "}),
+    Route("POST", f"{G}/cypher", READERS, body={"cypher": "MATCH (p:Person) RETURN p.name"}),
     Route("POST", f"{G}/lint", READERS, body={"query": ALL}),
     Route("POST", f"{G}/neighbours", READERS, body={"nodes": [{"type": "Person", "id": "Ada"}]}),
     Route("POST", f"{G}/search", READERS, body={"text": "ada"}),

@@ -39,7 +39,8 @@ def test_a_result_is_drawn_with_its_nodes_and_edges(tmp_path: Path) -> None:
     schema = "node Person { name: String @key }\nedge Knows: Person -> Person\n"
     graph = og.create_graph(str(tmp_path / "g"), schema, runtime=runtime())
     people: list[dict[str, object]] = [{"type": "Person", "data": {"name": name}} for name in "ab"]
-    graph.load([*people, dict[str, object](edge="Knows") | {"from": "a", "to": "b"}], mode="append")
+    people.append({"edge": "Knows", "from": "a", "to": "b"})
+    graph.load(people, mode="append")
 
     drawing = graph.query("match { $a: Person path $w = $a knows{1,1} $b } return { $w }").draw()
 

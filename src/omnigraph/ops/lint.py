@@ -15,7 +15,7 @@ from omnigraph.query.mutation_plan import BoundQuery, MutationQuery
 from omnigraph.query.static_checks import check_queries, check_schema
 
 
-class ParameterShape(JsonStruct, frozen=True, kw_only=True):
+class QueryParameterShape(JsonStruct, frozen=True, kw_only=True):
     """A parameter of a query."""
 
     name: str
@@ -28,7 +28,7 @@ class QueryShape(JsonStruct, frozen=True, kw_only=True):
 
     name: str
     kind: str
-    params: tuple[ParameterShape, ...]
+    params: tuple[QueryParameterShape, ...]
     description: str | None = None
 
 
@@ -90,6 +90,6 @@ def describe_query(query: BoundQuery) -> QueryShape:
     return QueryShape(
         name=query.name,
         kind="mutation" if isinstance(query, MutationQuery) else "read",
-        params=tuple(ParameterShape(name=p.name, type=str(p.type), nullable=p.nullable) for p in query.params),
+        params=tuple(QueryParameterShape(name=p.name, type=str(p.type), nullable=p.nullable) for p in query.params),
         description=query.description,
     )

@@ -18,7 +18,7 @@ from omnigraph.ops.embed import EmbedResult
 from omnigraph.ops.entity_history import EntityHistory
 from omnigraph.ops.find_entities import EntityMatch, EntityMatches
 from omnigraph.ops.indexes import IndexReport
-from omnigraph.ops.lint import LintReport, ParameterShape, QueryShape
+from omnigraph.ops.lint import LintReport, QueryParameterShape, QueryShape
 from omnigraph.ops.load_call import LoadResult
 from omnigraph.ops.merge_result import MergeResult
 from omnigraph.ops.mutate import MutationResult
@@ -51,7 +51,7 @@ NAMES: Mapping[type[msgspec.Struct], str] = {
     PropertyReport: "PropertyAnswer",
     LintReport: "LintAnswer",
     QueryShape: "QueryShapeAnswer",
-    ParameterShape: "ParameterAnswer",
+    QueryParameterShape: "ParameterAnswer",
     NeighbourPage: "NeighboursAnswer",
     NodeKey: "NodeKeyAnswer",
     Degree: "DegreeAnswer",
