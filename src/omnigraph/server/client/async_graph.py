@@ -249,6 +249,7 @@ class AsyncRemoteGraph:
     commit_page = AsyncMethod(RemoteGraph.commit_page)
     commits = AsyncMethod(RemoteGraph.commits)
     complete = AsyncMethod(RemoteGraph.complete)
+    cypher = AsyncMethod(RemoteGraph.cypher)
     embed = AsyncMethod(RemoteGraph.embed)
     explain = AsyncMethod(RemoteGraph.explain)
     export = AsyncMethod(RemoteGraph.export)
