@@ -126,6 +126,16 @@ def test_other_types_are_left_to_lance(tmp_path: Path, type_: pa.DataType, value
         table.learn({"id": "a", "x": value})
 
 
+def test_a_row_with_a_blob_is_left_to_lance(tmp_path: Path) -> None:
+    """Its type can't be hashed, unlike those of Arrow."""
+    schema = build_schema({}).append(lance.blob_field("x"))
+    table = Table(tmp_path, schema)
+    rows = pa.Table.from_arrays([pa.array(["a"]), lance.blob_array([b"x"])], schema=schema)
+
+    with pytest.raises(OtherFormatError):
+        learn_layout(*table.write(rows), rows.to_batches()[0], None)
+
+
 @pytest.mark.parametrize("at", [0, 30, -1, -20, -60])
 def test_a_file_with_other_bytes_is_no_model(tmp_path: Path, at: int) -> None:
     table = Table(tmp_path, build_schema(TYPES))

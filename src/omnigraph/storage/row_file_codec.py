@@ -129,7 +129,8 @@ def _find_kind(type_: pa.DataType) -> int:
         return _TEXT_KIND
     if type_ == pa.bool_():
         return _BOOL_KIND
-    if type_ not in _PLAIN_TYPES:
+    # Extension types, such as that of blobs, can't be hashed.
+    if isinstance(type_, pa.BaseExtensionType) or type_ not in _PLAIN_TYPES:
         raise OtherFormatError(f"a column has the type {type_}")
     return int(type_.bit_width) // 8
 
