@@ -39,6 +39,7 @@ POINTS: dict[str, str] = {
     "clone.claimed": "after a clone has claimed its location, before it copies anything",
     "clone.copied": "after each file of a table that a clone copies",
     "clone.flushed": "after all tables of a clone are durable, before its manifests",
+    "restore.flushed": "after all tables of a restored backup are durable, before its manifests",
     "clone.branch": "after the manifest of each branch of a clone",
     "clone.ready": "after all files of a clone except the one that makes it a graph",
     "clone.placed": "after a clone has become a graph",

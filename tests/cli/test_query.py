@@ -298,6 +298,12 @@ def test_what_was_written_is_told_as_json(
         "commit_id": graph.snapshot().commit.id,
         "row_count": 3,
         "columns": ["p.name", "p.age", "p.score", "p.born"],
+        "types": [
+            {"name": "p.name", "kind": "value", "type": "String"},
+            {"name": "p.age", "kind": "value", "type": "I32?"},
+            {"name": "p.score", "kind": "value", "type": "F64?"},
+            {"name": "p.born", "kind": "value", "type": "Date?"},
+        ],
     }
 
 

@@ -6,6 +6,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph algorithm pagerank people.omni --edge Knows --format csv",
         "omnigraph algorithm shortest_paths people.omni --edge Knows --param start=Ada --param weight=weight",
     ),
+    "backup_create": ("omnigraph backup create people.omni s3://backups/people --keep 30",),
+    "backup_list": ("omnigraph backup list s3://backups/people",),
+    "backup_restore": ("omnigraph backup restore s3://backups/people restored.omni",),
     "branch_create": (
         "omnigraph branch create review/ages people.omni",
         "omnigraph branch create before-the-load people.omni --at 2026-01-31T12:00:00Z",
@@ -45,6 +48,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "omnigraph explain friends people.omni --query people.gq --param name=Ada --analyze",
         "omnigraph explain friends --query people.gq --schema people.pg",
     ),
+    "explore": ("omnigraph explore people.omni", "omnigraph explore people.omni --read-only --no-browser"),
     "export": (
         "omnigraph export people.omni --type Person > people.jsonl",
         "omnigraph export people.omni --format parquet --output backup --at 2026-01-31T12:00:00Z",

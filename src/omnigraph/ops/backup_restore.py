@@ -140,7 +140,7 @@ class _RestoreRun:
         own_files, own_bytes = self._copy(self._repository.open_own(self._record.id), self._record.own)
         self._placement.remove_unneeded((NODES, EDGES), sizes)
         check_tables(self._target, cut, CopyPlan(sizes=sizes, versions=len(cut.present), missing=0))
-        self._target.runtime.faults.reach("clone.flushed")
+        self._target.runtime.faults.reach("restore.flushed")
         self._placement.place(self._manifests.spool, cut.heads)
         return _build_result(self._call, self._record, files=files + own_files, nbytes=nbytes + own_bytes)
 
