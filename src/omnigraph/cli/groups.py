@@ -55,7 +55,7 @@ schema = LazyGroup(
             "omnigraph.cli.schema:plan",
             "Show the migration steps from one schema to another.",
         ),
-        "show": LazyCommand("omnigraph.cli.schema:show", "Print the schema of a graph as it was written."),
+        "show": LazyCommand("omnigraph.cli.schema:show", "Print the schema of a graph as it was written, or a picture of it."),
     },
 )
 spark = LazyGroup(
