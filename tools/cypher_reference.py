@@ -23,7 +23,7 @@ The meaning is that of openCypher 9, over values whose types the schema declares
 - A label is a node type or an interface, a relationship type an edge type, or what `@cypher("LIKES")` before its ends
   calls it; case and underscores don't matter where one fits. Without a label, all types are meant.
 - A property that some of the types lack is null there. One that has two types among them is an error, `C008`; in whole
-  nodes of several types it is left out.
+  nodes of several types it is left out, with a note in the result, `C103`.
 - An unknown label matches nothing and an unknown property is null, each with a note in the result; with `--strict` they
   are errors.
 - Matches are a bag: each relationship is a row of its own. Relationships of one `MATCH` differ.

@@ -119,6 +119,7 @@ CYPHER_CODES = {
     **_build_warnings(
         C101="an unknown label or relationship type: nothing has it",
         C102="an unknown property: it is null",
+        C103="whole nodes or relationships of several types leave out a property that has two types among them",
     ),
 }
 

@@ -123,8 +123,15 @@ class UnionReader(TableReader):
     def load_numbers(
         self, column: str, budget: Budget | None = None
     ) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
-        """Return a column that all members have, as `TableReader.load_numbers` does."""
-        loaded = [member.load_numbers(column, budget) for member in self.members]
+        """Return a column as `TableReader.load_numbers` does; rows of members without it have no value."""
+        dtype = self._find_arrow_type(column).to_pandas_dtype()
+        loaded: list[tuple[NDArray[np.generic], NDArray[np.bool_] | None]] = []
+        for member in self.members:
+            if _has_column(member.type, column):
+                values, mask = member.load_numbers(column, budget)
+                loaded.append((values.astype(dtype, copy=False), mask))
+            else:
+                loaded.append((np.zeros(member.size, dtype), np.zeros(member.size, np.bool_)))
         numbers = np.concatenate([values for values, _ in loaded])
         if all(mask is None for _, mask in loaded):
             return numbers, None

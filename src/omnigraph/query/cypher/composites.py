@@ -7,7 +7,7 @@ from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher import values
-from omnigraph.query.cypher.properties import find_property, read_property
+from omnigraph.query.cypher.properties import find_property, read_property, warn_omissions
 from omnigraph.query.cypher.scope import EntityVariable
 from omnigraph.query.expr import (
     ArrayOf,
@@ -138,7 +138,8 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
         key = Name(expr.index.value, expr.index.span)
         return bind_property(binder, tree.Property(operand=expr.operand, key=key, span=expr.span))
     index = binder.bind(expr.index)
-    if values.is_null(operand) or values.is_null(index):
+    # An empty list has no type of its own, and no element.
+    if values.is_null(operand) or values.is_null(index) or values.is_empty_list(operand):
         return values.build_unknown(expr.span)
     if not isinstance(operand.type, ListOf | ArrayOf):
         help_ = "the name of a property stands in the text: `n.name` or `n['name']`"
@@ -170,6 +171,8 @@ def bind_slice(binder: "ExpressionBinder", expr: tree.Slice) -> Expr:
         return values.build_unknown(expr.span)
     if not values.is_list(operand):
         binder.refuse_type(expr.operand.span, f"`[…]` needs a list, but this is {values.describe(operand.type)}")
+    if values.is_empty_list(operand):
+        return operand
     low, high = (None if each is None else _read_bound(binder, each, expr.span) for each in bounds)
     start = low or 0
     arguments: tuple[Expr, ...] = (operand, values.build_const(start, expr.span))
@@ -246,6 +249,7 @@ def list_fields(binder: "ExpressionBinder", whole: Expr, expr: tree.MapProjectio
         case RecordExpr(items=items):
             return dict(items)
         case Entity(fields=fields):
+            warn_omissions(binder.context, whole.type, expr.span)
             return {
                 each.name: replace(each, nullable=each.nullable or whole.nullable)
                 for each in fields

@@ -21,6 +21,8 @@ class PatternNode:
     key: str
     pattern: tree.NodePattern
     types: frozenset[str]
+    labelled: frozenset[str]
+    """The types that its labels allow, whatever its hops do."""
     bound: EntityVariable | None = None
     name: str = ""
 

@@ -1,6 +1,7 @@
 """A row for each element of a list."""
 
 from omnigraph.lang.source import Span
+from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, EntityVariable
 from omnigraph.query.expr import ArrayOf, EdgeRef, Expr, NodeRef, ValueRef
@@ -26,7 +27,9 @@ def build_each(
         origin=span,
     )
     variable: EntityVariable | ComputedVariable
-    if isinstance(element, NodeRef | EdgeRef):
+    if values.is_empty_list(source):
+        variable = ComputedVariable(value=values.build_unknown(span))
+    elif isinstance(element, NodeRef | EdgeRef):
         variable = EntityVariable(name=chosen, type=element)
     else:
         variable = ComputedVariable(value=ValueRef(variable=chosen, type=element, nullable=False, origin=span))

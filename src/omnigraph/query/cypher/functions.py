@@ -9,6 +9,7 @@ from omnigraph.lang.cypher import tree
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.composites import build_map, list_types, read_item
 from omnigraph.query.cypher.names import get_relationship_type, suggest
+from omnigraph.query.cypher.properties import warn_omissions
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
@@ -425,6 +426,7 @@ def _bind_keys(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr
 
 def _bind_properties(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
     (value,) = arguments
+    warn_omissions(binder.context, value.type, call.span)
     if isinstance(value, Entity):
         fields = {prop.name: prop for prop in value.fields if not prop.name.startswith("@")}
         nullable = value.nullable

@@ -20,6 +20,7 @@ from omnigraph.query.expr import (
     NodeRef,
     Not,
     Op,
+    Or,
     RecordExpr,
 )
 from omnigraph.query.expr_types import WALK_EDGES, WALK_NODES
@@ -29,7 +30,7 @@ from omnigraph.query.logical_plan import (
     PatternBlock,
 )
 from omnigraph.query.scalar_functions import ScalarFunction
-from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
+from omnigraph.query.union_types import is_part, list_members, unite_edges, unite_nodes
 from omnigraph.query.walk_plan import read_part
 from omnigraph.schema.types import ListOf, Scalar
 
@@ -79,7 +80,7 @@ def separate_hops(context: CypherContext, hops: Sequence[PatternHop]) -> tuple[l
             blocks.append(_separate_walks(context, first, second, span))
         elif first.is_walk or second.is_walk:
             walk, single = (first, second) if first.is_walk else (second, first)
-            filters.append(_exclude(context, walk, single.value, span))
+            filters.append(_exclude(walk, single.value, span))
         else:
             differ = values.compare(Op.NE, first.value, second.value, span)
             assert differ is not None  # noqa: S101 - relationships compare
@@ -87,13 +88,18 @@ def separate_hops(context: CypherContext, hops: Sequence[PatternHop]) -> tuple[l
     return filters, blocks
 
 
-def _exclude(context: CypherContext, walk: PatternHop, relationship: Expr | None, span: Span) -> Expr:
+def _exclude(walk: PatternHop, relationship: Expr | None, span: Span) -> Expr:
     listed = list_relationships(walk)
-    assert isinstance(listed.type, ArrayOf) and relationship is not None  # noqa: S101, PT018
+    assert isinstance(listed.type, ArrayOf) and isinstance(listed.type.element, EdgeRef)  # noqa: S101, PT018
+    assert relationship is not None  # noqa: S101 - it was bound before
     whole = values.convert(relationship, listed.type.element)
-    if whole.type != listed.type.element:
-        _refuse_separation(context, span)
-    return Not(term=In(element=whole, collection=listed, origin=span), origin=span)
+    differs = Not(term=In(element=whole, collection=listed, origin=span), origin=span)
+    if is_part(relationship.type, listed.type.element):
+        return differs
+    # One of a type that the walk does not have differs from all of its relationships, and is null as one of them.
+    type_name, _ = values.list_type_and_id(relationship)
+    names = Const(value=list_members(listed.type.element.name), type=ListOf(Scalar.STRING), origin=span)
+    return Or(terms=(Not(term=In(element=type_name, collection=names, origin=span), origin=span), differs), origin=span)
 
 
 def _separate_walks(context: CypherContext, first: PatternHop, second: PatternHop, span: Span) -> Exists:

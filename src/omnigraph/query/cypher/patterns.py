@@ -50,8 +50,6 @@ class Matched:
 
     pattern: Pattern
     scope: CypherScope
-    is_empty: bool = False
-    """Whether types alone tell that nothing matches."""
 
 
 @dataclass
@@ -77,8 +75,11 @@ class MatchBinder:
         self._narrow()
         for hop in self.hops:
             self._refuse_unknown_zero(hop)
-        if not all(node.types for node in self.nodes.values()) or not all(hop.members for hop in self.hops):
+        is_empty = not all(node.types for node in self.nodes.values()) or not all(hop.members for hop in self.hops)
+        if is_empty and not (self.context.catalog.nodes and (self.context.catalog.edges or not self.hops)):
             return self._bind_nothing(match, scope)
+        if is_empty:
+            self._take_apart()
         scope, bindings = self._bind_nodes(scope)
         built: list[Hop] = []
         for hop in self.hops:
@@ -87,6 +88,10 @@ class MatchBinder:
         for path, nodes, hops in paths:
             if path.variable is not None:
                 scope = scope.add(path.variable.text, build_path(self.context, path, nodes, hops))
+        if is_empty:
+            # A false condition is all that is left of it.
+            no = values.build_const(value=False, origin=match.span)
+            return Matched(Pattern(nodes=bindings, hops=tuple(built), filters=(no,)), scope)
         filters, blocks = separate_hops(self.context, self.hops)
         self.filters += filters
         self.blocks += blocks
@@ -140,10 +145,11 @@ class MatchBinder:
         if known is not None:
             if known.bound is None:
                 known.types &= types
+                known.labelled &= types
             elif node.labels is not None:
                 self._filter_bound(known.bound, types, node)
             return known
-        draft = PatternNode(key, node, types)
+        draft = PatternNode(key, node, types, types)
         variable = None if node.variable is None else scope.find(node.variable.text)
         if variable is not None:
             draft.bound = self._require_node(node, variable)
@@ -208,10 +214,33 @@ class MatchBinder:
             message = "a length of 0 over no relationship type is not supported"
             self.context.findings.refuse("C002", hop.pattern.span, message, help_)
 
+    def _take_apart(self) -> None:
+        """Give the variables of a pattern that can't match the types of their own labels, each hop by itself.
+
+        They are nodes and relationships in what follows, although there are none.
+        """
+        names = self.context.names
+        ends: list[tuple[PatternNode, PatternNode]] = []
+        for node in self.nodes.values():
+            if node.bound is None:
+                node.types = node.labelled or names.all_nodes
+        for hop in self.hops:
+            hop.edges = hop.edges or names.all_edges
+            for node in (hop.left, hop.right):
+                pattern = tree.NodePattern(variable=None, labels=None, properties=None, span=node.pattern.span)
+                end = PatternNode(f"#{len(self.nodes)}", pattern, names.all_nodes, names.all_nodes)
+                self.nodes[end.key] = end
+                ends.append((node, end))
+            hop.left, hop.right = ends[-2][1], ends[-1][1]
+        self._narrow()
+        for node, end in ends:
+            if node.bound is None:
+                node.types = node.types & end.types or node.types
+
     # --- binding -----------------------------------------------------------------------------------
 
     def _bind_nothing(self, match: tree.Match, scope: CypherScope) -> Matched:
-        """Return a pattern without matches, whose variables are null."""
+        """Return a pattern without matches, whose variables are null: the schema has no types that they could have."""
         null = ComputedVariable(value=values.build_unknown(match.span))
         names: list[Name | None] = []
         for path in match.patterns:
@@ -220,9 +249,8 @@ class MatchBinder:
         for name in names:
             if name is not None and scope.find(name.text) is None:
                 scope = scope.add(name.text, null)
-        # A false condition is all that is left of it.
         no = values.build_const(value=False, origin=match.span)
-        return Matched(Pattern(nodes=(), filters=(no,)), scope, is_empty=True)
+        return Matched(Pattern(nodes=(), filters=(no,)), scope)
 
     def _bind_nodes(self, scope: CypherScope) -> tuple[CypherScope, tuple[NodeBinding, ...]]:
         bindings: list[NodeBinding] = []
@@ -332,12 +360,7 @@ class MatchBinder:
 
     def _bind_map(self, node: tree.NodePattern, binder: ExpressionBinder) -> None:
         if node.properties is not None:
-            draft = next(
-                each
-                for each in self.nodes.values()
-                if (node.variable is None and each.pattern is node)
-                or (node.variable is not None and each.key == node.variable.text)
-            )
+            draft = self._find_draft(node)
             owner = draft.bound or EntityVariable(name=draft.name, type=draft.type)
             self._bind_entries(node.properties, owner, binder)
         if node.where is not None:

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
+from omnigraph.lang.source import Span
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
 from omnigraph.query.cypher.names import suggest
 from omnigraph.query.cypher.scope import EntityVariable
-from omnigraph.query.expr import Const, EdgeRef, Expr, In, NodeRef, Prop
-from omnigraph.query.union_types import is_union, list_members, resolve_types, unite_value_types
+from omnigraph.query.expr import ArrayOf, Const, EdgeRef, Expr, ExprType, In, NodeRef, Prop, RecordOf
+from omnigraph.query.union_types import is_union, list_members, list_object_fields, resolve_types, unite_value_types
 from omnigraph.schema.catalog import Property
-from omnigraph.schema.types import ListOf, Scalar
+from omnigraph.schema.types import ListOf, Scalar, VectorOf
 
 if TYPE_CHECKING:
     from omnigraph.query.cypher.expressions import ExpressionBinder
@@ -43,6 +44,37 @@ def find_property(context: CypherContext, type_: NodeRef | EdgeRef, name: Name) 
     nullable = len(having) < len(declared) or any(prop.nullable for _, prop in having)
     first = having[0][1]
     return Property(name=first.name, type=common, nullable=nullable, metric=first.metric, language=first.language)
+
+
+def warn_omissions(context: CypherContext, type_: ExprType, span: Span) -> None:
+    """Warn of properties that whole nodes and relationships of this type leave out, as they have two types there."""
+    match type_:
+        case NodeRef(name=name) | EdgeRef(name=name) if is_union(name):
+            _warn_omitted(context, name, span)
+        case ArrayOf(element=element):
+            warn_omissions(context, element, span)
+        case RecordOf(fields=fields):
+            for _, each in fields:
+                warn_omissions(context, each, span)
+
+
+def _warn_omitted(context: CypherContext, union: str, span: Span) -> None:
+    declared = resolve_types(context.catalog, union)
+    kept = {prop.name for prop in list_object_fields(context.catalog, union)}
+    by_name: dict[str, list[tuple[str, Property]]] = {}
+    for each in declared:
+        for prop in each.properties:
+            # Whole nodes never have these.
+            if prop.name not in kept and not isinstance(prop.type, VectorOf) and prop.type != Scalar.BLOB:
+                by_name.setdefault(prop.name, []).append((each.name, prop))
+    if not by_name:
+        return
+    omitted = "; ".join(
+        f"`{name}` ({', '.join(f'{prop.type} of `{owner}`' for owner, prop in _list_different(having))})"
+        for name, having in by_name.items()
+    )
+    message = f"left out of whole nodes or relationships, as it has two types: {omitted}"
+    context.findings.add("C103", span, message, "name a label, so that it has one: `(n:Label)`")
 
 
 def _list_different(found: Sequence[tuple[str, Property]]) -> list[tuple[str, Property]]:

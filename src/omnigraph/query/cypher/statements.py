@@ -12,6 +12,7 @@ from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
 from omnigraph.query.cypher.names import get_relationship_type, suggest
 from omnigraph.query.cypher.patterns import MatchBinder, Matched
+from omnigraph.query.cypher.properties import warn_omissions
 from omnigraph.query.cypher.scope import (
     ComputedVariable,
     CypherScope,
@@ -124,6 +125,7 @@ class StatementBinder:
                 message = f"the column `{name}` of a `UNION` has values that can't be united: {types}"
                 self.context.findings.refuse("C005", statement.span, message, "convert them by `toString(…)`")
             type_ = agreed[0].type
+            warn_omissions(self.context, type_, statement.span)
             self.context.types[name] = type_
             inputs.append(StageVariable(variable=name, type=type_, nullable=any(value.nullable for value in united)))
         scope = CypherScope(self.context.catalog)
@@ -225,10 +227,8 @@ class QueryBinder:
             if name not in before.variables:
                 variables[name] = make_optional(variable, matched)
         self.scope = replace(before, variables=variables)
-        # Where types tell that nothing matches, the variables are null and no block is needed.
-        if not matched.is_empty:
-            shared = self.context.find_shared(matched.pattern)
-            self.draft.blocks.append(OptionalMatch(shared=shared, pattern=matched.pattern, origin=clause.span))
+        shared = self.context.find_shared(matched.pattern)
+        self.draft.blocks.append(OptionalMatch(shared=shared, pattern=matched.pattern, origin=clause.span))
 
     def _bind_unwind(self, clause: tree.Unwind) -> None:
         binder = self._build_binder()
@@ -380,6 +380,9 @@ class QueryBinder:
         if columns.has_aggregates and any(isinstance(block, ValueBlock) for block in self.draft.blocks):
             read = [name for value in columns.values for name in find_variables(value)]
             self._flush(span, read)
+        if is_last:
+            for value in columns.values:
+                warn_omissions(self.context, value.type, value.origin)
         names = columns.names if is_last else self._declare_columns(columns)
         output = [OutputColumn(name=name, value=value) for name, value in zip(names, columns.values, strict=True)]
         # Without an order, any rows will do: a limit then reads no more than it needs.

@@ -146,6 +146,8 @@ class SubqueryBinder:
             condition = inner.bind_condition(expr.where)
             pattern = replace(pattern, filters=(condition,), blocks=(*pattern.blocks, *inner.blocks))
             inner.blocks = []
+        if values.is_empty_list(source):
+            return source
         element = tree.Variable(name=expr.variable.text, span=expr.variable.span)
         value = inner.bind(element if expr.value is None else expr.value)
         listed = self._collect(pattern, inner, value, binder, expr.span, ties=(position,))

@@ -68,6 +68,11 @@ def is_null(value: Expr) -> bool:
     return isinstance(value, Const | Missing) and getattr(value, "value", None) is None
 
 
+def is_empty_list(value: Expr) -> bool:
+    """Return whether a value is the literal `[]`, whose type is by chance."""
+    return isinstance(value, Const) and value.value == () and isinstance(value.type, ListOf)
+
+
 def get_value_type(value: Expr) -> ValueType:
     """Return the type of a value that is no node, relationship, map or list of such."""
     type_ = value.type
@@ -93,6 +98,8 @@ def convert(value: Expr, type_: ExprType) -> Expr:
         return build_null(type_, value.origin)
     if isinstance(type_, NodeRef | EdgeRef):
         return United(operand=value, type=type_, origin=value.origin)
+    if is_empty_list(value) and isinstance(type_, ListOf):
+        return Const(value=(), type=type_, origin=value.origin)
     if isinstance(value, Const) and isinstance(type_, Scalar):
         converted = float(value.value) if type_ is Scalar.F64 and isinstance(value.value, int) else value.value
         return Const(value=converted, type=type_, origin=value.origin)
@@ -117,8 +124,11 @@ def find_common_type(types: Sequence[ExprType]) -> ExprType | None:
 
 def agree(values: Sequence[Expr]) -> tuple[Expr, ...] | None:
     """Return values in their common type, nulls included; None if they have none."""
-    # The literal null has no type of its own, so the others decide.
+    # The literals null and `[]` have no type of their own, so the others decide.
     typed = [value.type for value in values if not is_null(value)]
+    filled = [value.type for value in values if not is_null(value) and not is_empty_list(value)]
+    if filled and all(isinstance(type_, ListOf) for type_ in filled):
+        typed = filled
     type_ = find_common_type(typed) if typed else Scalar.STRING
     return None if type_ is None else tuple(convert(value, type_) for value in values)
 
