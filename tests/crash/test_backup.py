@@ -49,7 +49,9 @@ def test_a_killed_backup_leaves_the_one_before_or_is_one(point: str, tmp_path: P
     assert [path for path in tree(place) if "__recovery" in path] == []
 
 
-@pytest.mark.parametrize("point", ["clone.claimed", "clone.copied@5", "restore.flushed", "clone.branch@1", "clone.ready"])
+@pytest.mark.parametrize(
+    "point", ["clone.claimed", "clone.copied@5", "restore.flushed", "clone.branch@1", "clone.ready"]
+)
 def test_a_killed_restore_is_no_graph_and_can_be_gone_on_with(point: str, tmp_path: Path, zygote: Zygote) -> None:
     graph = branched(tmp_path / "source")
     place, target = tmp_path / "backups", tmp_path / "copy"

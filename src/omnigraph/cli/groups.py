@@ -55,7 +55,9 @@ schema = LazyGroup(
             "omnigraph.cli.schema:plan",
             "Show the migration steps from one schema to another.",
         ),
-        "show": LazyCommand("omnigraph.cli.schema:show", "Print the schema of a graph as it was written, or a picture of it."),
+        "show": LazyCommand(
+            "omnigraph.cli.schema:show", "Print the schema of a graph as it was written, or a picture of it."
+        ),
     },
 )
 spark = LazyGroup(

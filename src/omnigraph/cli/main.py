@@ -98,7 +98,10 @@ cli = LazyGroup(
             "omnigraph.cli.example_graphs:examples", "List the examples that come with the package, or copy one."
         ),
         "explain": LazyCommand("omnigraph.cli.explain:command", "Show the plan of a query."),
-        "explore": LazyCommand("omnigraph.cli.explore:command", "Look at a graph in the browser: its schema, rows, branches and differences."),
+        "explore": LazyCommand(
+            "omnigraph.cli.explore:command",
+            "Look at a graph in the browser: its schema, rows, branches and differences.",
+        ),
         "export": LazyCommand(
             "omnigraph.cli.export:command", "Export a graph's rows as JSONL, Parquet, GraphML or node-link JSON."
         ),
