@@ -179,7 +179,6 @@ def test_only_public_names_commands_and_verbs_are_imported_by_name() -> None:
         "cli/lazy_groups.py",
         "graph/lazy_ops.py",
         "ops/graph_views.py",
-        "server/traces.py",
     }
 
 

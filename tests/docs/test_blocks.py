@@ -59,7 +59,8 @@ def complaint(block: Block) -> str | None:
             case "python":
                 ast.parse(block.text)
             case "py":  # a part of a program, or the head of a function as a reference shows it
-                ast.parse(block.text if _is_program(block.text) else f"def {block.text.rstrip()}: ...")
+                head = block.text.removeprefix("async ")
+                ast.parse(block.text if _is_program(head) else f"def {head.rstrip()}: ...")
             case "json":
                 json.loads(block.text)
             case "toml":

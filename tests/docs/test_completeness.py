@@ -24,7 +24,9 @@ VARIABLE = re.compile(r'"(OMNIGRAPH_[A-Z_]+)"')
 ROW = re.compile(r"^\| `(?P<key>[A-Za-z]\w*(?:\.\w+)+)` \| (?P<rest>.*)\|$", re.MULTILINE)
 
 
-ROUTES = sorted({str(getattr(route, "path_format", route)) for router in ROUTERS for route in router.routes})
+# The page and its files are described in a how-to.
+_PAGES = "/explorer/{name}"
+ROUTES = sorted({str(getattr(route, "path_format", route)) for router in ROUTERS for route in router.routes} - {_PAGES})
 
 
 def text_of(name: str) -> str:

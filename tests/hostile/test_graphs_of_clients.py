@@ -16,7 +16,7 @@ permit(principal in Group::"writers", action in [Action::"graph_create", Action:
 permit(principal in Group::"writers", action == Action::"read", resource);
 """
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )

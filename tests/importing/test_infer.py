@@ -297,7 +297,7 @@ def test_options_say_how_a_file_is_written(graph: og.Graph, tmp_path: Path) -> N
     assert main(["load", graph.uri, str(path), "--mode", "append", *options, "--quiet"]) == 0
 
     rows = graph.query("match { $p: Person } return { $p } order { $p.name }").rows()
-    assert [list(row["p"].values())[1:] for row in rows] == [
+    assert [list(row["p"].values())[2:] for row in rows] == [
         ["Bob", None, None, False, None, "NA"],
         ["José", 1000, date(2020, 12, 31), True, 1234.5, None],
     ]

@@ -242,7 +242,7 @@ def test_returning_has_the_ids_of_inserts_without_a_key(graph: og.Graph) -> None
         "id": row["id"],
         "n.text": "hi",
         "n.stars": None,
-        "n": {"id": row["id"], "text": "hi", "stars": None},
+        "n": {"id": row["id"], "@type": "Note", "text": "hi", "stars": None},
     }
     assert result.to_json()["columns"] == ["id", "n.text", "n.stars", "n"]
 

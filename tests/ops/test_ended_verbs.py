@@ -136,7 +136,7 @@ class Hasty(ThreadPoolExecutor):
 def test_an_optimisation_that_is_ended_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = new_graph(tmp_path / "g")
     before, head = files_of(graph), graph.snapshot().commit.id
-    monkeypatch.setattr("omnigraph.ops.optimize.ThreadPoolExecutor", Hasty)
+    monkeypatch.setattr("omnigraph.ops.optimize.create_pool", lambda threads, _name: Hasty(threads))
 
     with pytest.raises(EndedError):
         asking(graph, Asked(0)).optimize()

@@ -19,7 +19,15 @@ from omnigraph.server import stored_queries
 from omnigraph.server.mcp import calls as mcp_calls
 from serving import ADD, ALL, SCHEMA, TOKENS, Served, serving
 
-READS = ["graph_schema", "graph_query", "graph_explain", "graph_branches", "graph_commits", "graph_diff"]
+READS = [
+    "graph_schema",
+    "graph_query",
+    "graph_cypher",
+    "graph_explain",
+    "graph_branches",
+    "graph_commits",
+    "graph_diff",
+]
 AGE = "query age($n: String, $a: I64) { update Person set { age: $a } where name = $n }"
 WRITES = ["graph_mutate", "graph_create_branch", "graph_delete_branch", "graph_merge"]
 

@@ -357,10 +357,11 @@ class TableCache:
         return self._fragments.get((path, version))
 
     def put_created(
-        self, path: str, version: int, manifest: bytes, fragments: tuple[Fragment, ...] | None, rows: int
+        self, path: str, version: int, manifest: bytes, fragments: tuple[Fragment, ...] | None, rows: int | None
     ) -> None:
         """Keep the manifest of a version that this process has created, of which a handle is made when it is read."""
-        self.created_rows.put((path, version), rows)
+        if rows is not None:
+            self.created_rows.put((path, version), rows)
         for key in self._manifests.put((path, version), manifest, len(manifest)):
             if key not in self._open:
                 self._fragments.pop(key)

@@ -97,7 +97,9 @@ def _apply_rows(handles: TableCache, staged: StagedWrite, base: int) -> int:
     fragments = handles.get_fragments(path, base)
     if fragments is not None:
         fragments = list_written_fragments(fragments, written, updated, staged.removed, before.highest + 1)
-    handles.put_created(path, version, manifest, fragments, staged.rows_after)
+    # An append may be applied to a version with more rows than the one that it was staged on.
+    rows = staged.rows_after if staged.base == base else None
+    handles.put_created(path, version, manifest, fragments, rows)
     _inherit_level(handles, path, version, base)
     handles.put_content(path, content)
     handles.keep_facts(path, base, version)

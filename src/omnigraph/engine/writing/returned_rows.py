@@ -16,6 +16,7 @@ from omnigraph.engine.writing.write_buffer import PendingTable, WriteBuffer
 from omnigraph.query.expr import Entity, Expr, Identity, Prop, ValueRef
 from omnigraph.query.expr_tree import walk
 from omnigraph.query.mutation_plan import InsertEdge, InsertNode, MutationQuery
+from omnigraph.query.union_types import TYPE_COLUMN
 from omnigraph.schema.arrow import ID
 from omnigraph.storage.columnar_sets import concat_chunks, find_positions, is_among
 
@@ -29,11 +30,17 @@ class WrittenContext(ExecutionContext):
 
     def take_values(self, type_name: str, column: str, at: Positions) -> pa.Array:
         """Return the values of a column at positions among the rows that are read."""
-        return concat_chunks(self.written[type_name].column(column)).take(mask_missing(at))
+        return self._read_rows(type_name, column).take(mask_missing(at))
 
     def view_run(self, type_name: str, column: str, start: int, count: int) -> pa.Array | None:
         """Return the values of rows that follow each other among the rows that are read."""
-        return concat_chunks(self.written[type_name].column(column)).slice(start, count)
+        return self._read_rows(type_name, column).slice(start, count)
+
+    def _read_rows(self, type_name: str, column: str) -> pa.Array:
+        rows = self.written[type_name]
+        if column == TYPE_COLUMN and column not in rows.column_names:
+            return pa.repeat(pa.scalar(type_name), rows.num_rows)
+        return concat_chunks(rows.column(column))
 
 
 def compute_returned_rows(
