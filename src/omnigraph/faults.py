@@ -6,7 +6,9 @@ In production nothing is armed, and `reach` does nothing. Tests pass their own `
 
 import os
 import signal
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from omnigraph.errors import Kind, OmnigraphError
@@ -125,7 +127,26 @@ class ArmedFaults:
             return
         if self._action == "error":
             raise InjectedFaultError(point)
-        os.kill(os.getpid(), signal.SIGKILL if self._action == "kill" else signal.SIGSTOP)
+        if self._action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        _wait_for_file_locks()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _wait_for_file_locks() -> None:
+    """Wait until no thread of this process locks a file: a stopped process would keep others from it.
+
+    A heartbeat locks the directory of its sidecar for a moment, and may do so while its writer is at a fault point.
+    Wait for at most a second, for a point that lies inside a lock.
+    """
+    locks = Path("/proc/locks")
+    deadline = time.monotonic() + 1
+    while locks.exists() and time.monotonic() < deadline:
+        lines = [line.split() for line in locks.read_text("utf-8").splitlines()]
+        # A lock that somebody waits for has an arrow after its number, and then the same columns.
+        if not any(line[1] == "FLOCK" and line[4] == str(os.getpid()) for line in lines):
+            return
+        time.sleep(0.001)
 
 
 def read_faults(environment: Mapping[str, str]) -> Faults:

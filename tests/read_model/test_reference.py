@@ -89,7 +89,7 @@ MOST_TRIED = 200_000
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_the_engine_answers_like_the_reference(shard: int, tmp_path: Path) -> None:
     for number in range(shard, 40, SHARDS):
-        compare(number, tmp_path)
+        compare(number, tmp_path, most_tried=50_000)
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
