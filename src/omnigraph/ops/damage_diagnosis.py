@@ -61,7 +61,10 @@ def _find_damage(session: Session) -> Iterator[OmnigraphError]:
             file_fault = (damage.place, damage.reason)
         if file_fault is not None:
             place, reason = file_fault
-            yield session.handles.explain(PinUnreadableError(path, version, f"{place}: {reason}"))
+            explained = session.handles.explain(PinUnreadableError(path, version, f"{place}: {reason}"))
+            # The others were removed on purpose: they belonged to a write that was prepared or lost, or were collected.
+            if isinstance(explained, PinUnreadableError) and explained.is_needed:
+                yield explained
 
 
 def _find_table_damage(session: Session, table: LanceTable, max_bytes: int) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ version that has it, on any branch, and whichever process wrote it. Which of its
 is decided by its deletion file.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, cast
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.concurrency import Lock, create_lock, create_rlock
 from omnigraph.lru_cache import LruCache
 from omnigraph.storage.arrow_buffers import read_numbers
+from omnigraph.storage.carried_rows import CarriedRows
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.row_addresses import Addresses
@@ -48,6 +49,8 @@ MAX_LOADED_BYTES = 256 * 1024
 # The limit of all rows that are kept of one table.
 MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_NOTED_DELETIONS = 4_096
+# The rows of a page, which each compaction of the tail writes again. Those of larger files are left out first.
+MAX_PAGE_ROWS = 32_768
 # The tables whose looked-up columns are cached from rows that this process writes.
 _MAX_TABLES = 1_024
 # The tables whose last version is remembered, with each of their indexes.
@@ -81,6 +84,7 @@ class KeyedTable(Protocol):
     """What a lookup needs of a table version."""
 
     path: str
+    version: int
 
     def list_fragments(self) -> Sequence[Fragment]:
         """Return all fragments."""
@@ -97,6 +101,33 @@ class KeyedTable(Protocol):
     def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
         """Return the offsets of the deleted rows of some fragments."""
         ...
+
+    def list_carried(self) -> Mapping[Files, CarriedRows]:
+        """Return the rows of tiny files that were read with the version, by these files."""
+        ...
+
+
+class KeyPages(Protocol):
+    """A store of the keys of files, one page for each table: a process that has just started reads none of them."""
+
+    def read(self, path: str) -> "KeyPage | None":
+        """Return the page of a table, None if there is none."""
+        ...
+
+    def write(self, table: KeyedTable, page: "KeyPage") -> None:
+        """Replace the page of a table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """Columns of several files, one after the other, deleted rows included."""
+
+    files: tuple[Files, ...]
+    counts: tuple[int, ...]
+    """The number of rows of each file."""
+    columns: Mapping[int, pa.Array]
+    """By Lance's number of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +166,12 @@ class _FileKeys:
             if parts
             else empty
         )
+
+    def concat(self, files: Sequence[Files]) -> pa.Array:
+        """Return the values of these files, one after the other."""
+        ends = np.append(self.starts[1:], len(self.values)).tolist()
+        places = [self.files[name] for name in files]
+        return pa.concat_arrays([self.values[self.starts[place] : ends[place]] for place in places])
 
     def drop_stale(self, files: Mapping[Files, Fragment]) -> "_FileKeys":
         """Return the values of these files and of the newest others, up to half of what is allowed of them.
@@ -212,8 +249,11 @@ def is_small(rows: pa.Table) -> bool:
 class KeyCache:
     """The keys that lookups of one open graph have read, per table and column, in an LRU cache. Thread-safe."""
 
-    def __init__(self, cache: ByteCache) -> None:
+    def __init__(self, cache: ByteCache, pages: KeyPages | None = None) -> None:
         self._cache = cache
+        self._pages = pages
+        # The tables whose page was read.
+        self._paged: LruCache[str, bool] = LruCache(_MAX_TABLES)
         self._lock = create_lock()
         # By table, the columns that were looked up: their keys are taken from rows as they are written.
         self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
@@ -373,13 +413,20 @@ class KeyCache:
     def _read_rows(
         self, table: KeyedTable, fragments: Sequence[Fragment], wanted: Sequence[tuple[pa.Field, int]]
     ) -> "_KeptRows | None":
+        carried = table.list_carried()
+        known: _KeptRows | None = None
+        for fragment in fragments:
+            found = _take_carried(carried.get(fragment.files), fragment, wanted)
+            known = {**(known or {}), **self._put_rows(table.path, fragment.files, found)} if found else known
+        fragments = [fragment for fragment in fragments if not _has_columns(known or {}, fragment.files, wanted)]
+        if not fragments:
+            return known
         names = [column.name for column, _ in wanted]
         batches = list(table.iter_written_rows(names, [fragment.number for fragment in fragments]))
         if sum(batch.num_rows for batch in batches) != sum(fragment.rows for fragment in fragments):
             return None  # a read of the table itself reports what is wrong with it
         rows = pa.Table.from_batches(batches)
         start = 0
-        known: _KeptRows | None = None
         for fragment in fragments:
             part = rows.slice(start, fragment.rows)
             columns = {number: _take_column(part, column.name) for column, number in wanted}
@@ -434,6 +481,7 @@ class KeyCache:
             return known
         with self._loading.get_or_build(key, create_rlock):
             known = _get_keys(self._cache, key, column)
+            known = self._find_copies(table, column, key, known, tail)
             missing = {name: fragment for name, fragment in tail.files.items() if name not in known.files}
             if not missing:
                 return known
@@ -445,6 +493,59 @@ class KeyCache:
             merged = self._add(key, known, list(missing), counts, values)
         # Another thread, on another branch, may have dropped files of this tail.
         return merged if tail.files.keys() <= merged.files.keys() else known.add(list(missing), counts, values)
+
+    def _find_copies(
+        self, table: KeyedTable, column: pa.Field, key: tuple[object, ...], known: _FileKeys, tail: _Tail
+    ) -> _FileKeys:
+        """Add the keys of files that were read with the version, or are in the page of the table."""
+        number = table.find_field_number(column.name)
+        carried = table.list_carried()
+        found = {}
+        for files in carried.keys() & (tail.files.keys() - known.files.keys()):
+            values = carried[files].get_column(number, column.type)
+            if values is not None and len(values) == tail.files[files].rows:
+                found[files] = values
+        if found:
+            known = self._add(key, known, list(found), list(map(len, found.values())), pa.concat_arrays(found.values()))
+        if self._pages is None or tail.files.keys() <= known.files.keys() or self._paged.get(table.path):
+            return known
+        # Once for all columns: each later one finds its keys in the cache.
+        self._paged.put(table.path, True)
+        page = self._pages.read(table.path)
+        if page is None:
+            return known
+        for field_number, values in page.columns.items():
+            place = ("keys", table.path, field_number, str(values.type))
+            before = known if place == key else _FileKeys(values.slice(0, 0), _NO_ROWS, {})
+            added = self._add(place, before, list(page.files), list(page.counts), values)
+            known = added if place == key else known
+        return known
+
+    def write_page(
+        self, table: KeyedTable, columns: Sequence[pa.Field], find_covered: Callable[[str], Collection[int]]
+    ) -> None:
+        """Write the page of a table: the keys of the files that a new process would have to read.
+
+        `find_covered` returns the fragments in which an index finds the values of a column.
+        """
+        if self._pages is None or not columns:
+            return
+        covered = frozenset.intersection(*(frozenset(find_covered(column.name)) for column in columns))
+        tail = _EMPTY_TAIL.extend(tuple(table.list_fragments()), covered)
+        chosen: list[Fragment] = []
+        room = MAX_PAGE_ROWS
+        for fragment in sorted(tail.files.values(), key=lambda fragment: fragment.rows):
+            room -= fragment.rows
+            if room >= 0:
+                chosen.append(fragment)
+        files = tuple(fragment.files for fragment in chosen)
+        loaded = [self._load(table, column, tail, drops_others=False) for column in columns]
+        known = [keys for keys in loaded if keys is not None]
+        if files and len(known) == len(columns):
+            numbers = [table.find_field_number(column.name) for column in columns]
+            values = [keys.concat(files) for keys in known]
+            page = KeyPage(files, tuple(fragment.rows for fragment in chosen), dict(zip(numbers, values, strict=True)))
+            self._pages.write(table, page)
 
     def _find_ids(
         self, table: KeyedTable, files: Sequence[Files], positions: Positions, offsets: Positions
@@ -497,6 +598,17 @@ def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Fie
     """Return whether columns of a file are kept, given with Lance's number of each."""
     kept, _ = known.get(files, ({}, 0))
     return all(number in kept and kept[number].type == column.type for column, number in wanted)
+
+
+def _take_carried(
+    carried: CarriedRows | None, fragment: Fragment, wanted: Sequence[tuple[pa.Field, int]]
+) -> "_Columns":
+    """Return the columns of a file from a copy of its rows; nothing if one of them is missing."""
+    if carried is None or carried.rows != fragment.rows:
+        return {}
+    columns = {number: carried.get_column(number, column.type) for column, number in wanted}
+    found = {number: values for number, values in columns.items() if values is not None}
+    return found if len(found) == len(columns) else {}
 
 
 def _is_loadable(fragment: Fragment) -> bool:

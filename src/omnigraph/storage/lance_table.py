@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
+from omnigraph.storage.carried_rows import CarriedRows, decode_carried
 from omnigraph.storage.checksums import parse_deletion_checksum
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.data_file_reader import DataFileReader, open_data_file
@@ -308,6 +309,11 @@ class LanceTable:
         with self.guard_read():
             yield from scanner.to_batches()
 
+    def list_carried(self) -> dict[tuple[str, ...], CarriedRows]:
+        """Return the rows that the file of this version carries, by the files that they are a copy of."""
+        decoded = map(decode_carried, self.handles.get_carried(self.path, self.version).values())
+        return {rows.files: rows for rows in decoded if rows is not None}
+
     def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
         """Return the ascending offsets of the deleted rows of each of these fragments.
 
@@ -561,6 +567,14 @@ def read_ahead(table: LanceTable, fragments: Collection[int]) -> None:
         if name in schema.names:
             cache.read_keys(table, schema.field(name), _find_covered_fragments(table, name))
     cache.read_rows(table, [field for field in schema if not is_blob(field)], fragments)
+
+
+def write_key_page(table: LanceTable, columns: Sequence[str]) -> None:
+    """Keep the keys of files that no index covers where a new process reads them all at once."""
+    cache = table.handles.keys
+    if cache is not None:
+        fields = [table.schema.field(name) for name in columns if name in table.schema.names]
+        cache.write_page(table, fields, lambda name: _find_covered_fragments(table, name))
 
 
 def _select_fields(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:

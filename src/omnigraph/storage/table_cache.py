@@ -1,7 +1,7 @@
 """Cache open tables: one handle per path and version, one Lance session per graph."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lru_cache import LruCache
+from omnigraph.storage.carried_rows import Carried
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
@@ -17,10 +18,17 @@ from omnigraph.storage.io_counters import attribute_requests, convert_store_erro
 from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.local_encoding import create_twin
-from omnigraph.storage.object_store import ObjectMissingError
+from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableError
 from omnigraph.storage.row_file_codec import RowFileLayout
 from omnigraph.storage.verification import raise_mismatch
-from omnigraph.storage.version_codec import VersionContent, decode_indexes, decode_version
+from omnigraph.storage.version_codec import (
+    UnknownFormatError,
+    VersionContent,
+    decode_indexes,
+    decode_version,
+    split_file,
+)
+from omnigraph.telemetry import log as telemetry_log
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
 MAX_CACHED_HANDLES = 512
@@ -30,6 +38,8 @@ MAX_CACHED_VERSIONS = 8
 MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 # The tables of which the content of one version is kept: about 150 bytes for each fragment.
 MAX_CACHED_CONTENTS = 64
+# The limit of the encoded rows of files that this process has just written, for the versions that will carry them.
+MAX_NEW_ROWS_BYTES = 4 * 1024 * 1024
 # Parts of the messages with which Lance reports a damaged or truncated data or deletion file. Whatever a decoder
 # rejects is the file's fault: it gets the content of the file, and no part of a request.
 _DAMAGE_MARKS = (
@@ -81,6 +91,11 @@ class PinUnreadableError(OmnigraphError):
         self.is_counted = is_counted
         # The newest commit whose state does not need it.
         self.readable = readable
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a commit needs the version, or nothing is known about that."""
+        return self.table_key is None or bool(self.branches or self.commits) or not self.is_counted
 
     def __str__(self) -> str:
         table = "" if self.table_key is None else f"{self.table_key}: "
@@ -223,6 +238,10 @@ class TableCache:
         self._facts: LruCache[tuple[str, int], VersionFacts] = LruCache(MAX_CACHED_HANDLES)
         # By table, the content of the version that this process created last: the next one is made of it.
         self._contents: LruCache[str, VersionContent] = LruCache(MAX_CACHED_CONTENTS)
+        # The rows that the file of an opened version carries.
+        self._carried: LruCache[tuple[str, int], Carried] = LruCache(MAX_CACHED_HANDLES)
+        # By its name, the encoded rows of a file that this process has written.
+        self._new_rows: LruCache[str, bytes] = LruCache(MAX_NEW_ROWS_BYTES)
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -235,22 +254,54 @@ class TableCache:
             manifest = self._manifests.get((path, version))
             # Two threads may open the same version, so that other tables need not wait for the store.
             if manifest is None:
-                dataset = self.open_uncached(path, version)
+                dataset = self._open_file(path, version) or self.open_uncached(path, version)
             else:
                 dataset = self._build_handle(path, version, manifest)
             self.put(path, dataset)
         return dataset
 
-    def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
-        """Open a private handle: some methods of a handle move it to another version. Raises as `open`."""
-        uri = self.store.resolve_table_uri(path)
+    def _open_file(self, path: str, version: int) -> lance.LanceDataset | None:
+        """Open a version by one read of its file; None if that fails: then Lance opens it, or says what is wrong."""
+        # A search for damage is about what Lance reads.
+        if not self.is_verifying:
+            return None
+        self.store.resolve_table_uri(path)
         self.store.wait_for_uploads(path)
+        self._verify_version(path, version)
+        try:
+            data = self.store.read_file(build_version_key(path, version))
+            manifest, carried = split_file(data)
+            if decode_version(manifest).number != version:
+                return None
+            with attribute_requests(self.store.runtime.telemetry, "table"):
+                dataset = self._build_handle(path, version, manifest)
+                _ = dataset.schema
+        except StoreUnavailableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, Lance's own way of opening it reports it
+            telemetry_log.debug("Lance opens version %s of %s: %r", version, path, error)
+            return None
+        except BaseException as error:
+            if type(error).__name__ != PANIC:
+                raise
+            return None
+        self._check_rows(path, version, dataset)
+        self._carried.put((path, version), carried)
+        return dataset
+
+    def _verify_version(self, path: str, version: int) -> None:
         if self.is_verifying and self.store.verifier.is_verifying_reads:
             with self.translate_verify_errors(path):
                 raise_mismatch(
                     self.store.verifier.find_version_mismatch(path, version),
                     lambda key, reason: PinUnreadableError(path, version, f"{key}: {reason}"),
                 )
+
+    def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
+        """Open a private handle: some methods of a handle move it to another version. Raises as `open`."""
+        uri = self.store.resolve_table_uri(path)
+        self.store.wait_for_uploads(path)
+        self._verify_version(path, version)
         with attribute_requests(self.store.runtime.telemetry, "table"):
             try:
                 dataset = lance.dataset(
@@ -336,8 +387,33 @@ class TableCache:
                 except ObjectMissingError as error:
                     raise self.explain(PinUnreadableError(path, version, str(error))) from error
                 content = replace(content, indexes=decode_indexes(file))
+            content = replace(content, carried=self._carried.get((path, version)) or {})
             self.put_content(path, content)
         return content
+
+    def get_carried(self, path: str, version: int) -> Carried:
+        """Return the encoded rows that the file of a version carries, if it was opened; needs no request."""
+        return self._carried.get((path, version)) or {}
+
+    def note_rows(self, name: str, rows: bytes | None) -> None:
+        """Keep the encoded rows of a file that was just written, for the version that will carry them."""
+        if rows is not None:
+            self._new_rows.put(name, rows, len(rows))
+
+    def get_new_rows(self, name: str) -> bytes | None:
+        """Return the encoded rows of a file that this process has just written."""
+        return self._new_rows.get(name)
+
+    def inherit_carried(self, path: str, base: int, version: int) -> None:
+        """Let the versions after a maintained one carry the rows that its base carried, of files that it still has."""
+        before = self._contents.get(path)
+        if before is None or before.number != base or not before.carried:
+            return
+        files = {fragment.number: fragment.files[0] for fragment in self.list_fragments(path, version)}
+        known = {fragment.number: fragment.files[0] for fragment in self.list_fragments(path, base)}
+        carried = {n: rows for n, rows in before.carried.items() if n in files and files[n] == known.get(n)}
+        with suppress(UnknownFormatError):
+            self.put_content(path, replace(self.read_content(path, version), carried=carried))
 
     def put_content(self, path: str, content: VersionContent) -> None:
         """Keep the content of a version, for the next write of its table."""
@@ -396,7 +472,15 @@ class TableCache:
 
     def forget(self, path: str, version: int) -> None:
         """Drop the handle of a version whose files are about to be removed, because no commit will have it."""
-        for cached in (self._open, self._manifests, self._fragments, self._verified, self._facts, self.created_rows):
+        for cached in (
+            self._open,
+            self._manifests,
+            self._fragments,
+            self._verified,
+            self._facts,
+            self._carried,
+            self.created_rows,
+        ):
             cached.pop((path, version))
 
     def list_open(self) -> list[tuple[str, int]]:

@@ -65,8 +65,10 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     is_previewed = staged.preview and staged.base == staged.origin
     rewritten = staged.preview if is_previewed else build_preview(handles, staged)
     if not staged.indexes and not staged.replaced_indexes:
+        handles.inherit_carried(staged.path, base, rewritten)
         return rewritten
     indexed = _commit(handles, staged.path, handles.open(staged.path, rewritten), _build_index_operation(staged))
+    handles.inherit_carried(staged.path, base, indexed)
     # An intermediate version is no longer needed; a preview is removed by its owner.
     if not is_previewed:
         handles.store.objects.delete(f"{staged.path}/{format_detached_name(rewritten)}")
@@ -80,7 +82,8 @@ def _apply_rows(handles: TableCache, staged: StagedWrite, base: int) -> int:
     updated = [json.loads(text) for text in staged.updated]
     try:
         before = handles.read_content(path, base)
-        content = before.apply(int.from_bytes(draw_bytes(8)), written, updated, staged.removed)
+        number = int.from_bytes(draw_bytes(8))
+        content = before.apply(number, written, updated, staged.removed, handles.get_new_rows)
     except TooManyFragmentsError as error:
         raise FragmentNumbersExhaustedError(path) from error
     except UnknownFormatError as error:
