@@ -7,6 +7,7 @@ as its cause; otherwise the original error is a bug, and is raised unchanged.
 
 from collections.abc import Iterator
 
+from omnigraph.commit.gc_errors import SnapshotCollectedError
 from omnigraph.commit.manifest_check import inspect_manifest
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.check import open_fresh_session
@@ -63,7 +64,7 @@ def _find_damage(session: Session) -> Iterator[OmnigraphError]:
             place, reason = file_fault
             explained = session.handles.explain(PinUnreadableError(path, version, f"{place}: {reason}"))
             # The others were removed on purpose: they belonged to a write that was prepared or lost, or were collected.
-            if isinstance(explained, PinUnreadableError) and explained.is_needed:
+            if explained.is_needed and not isinstance(explained, SnapshotCollectedError):
                 yield explained
 
 

@@ -41,11 +41,6 @@ MAX_KEPT_ROWS = 64
 MAX_KEPT_BYTES = 16 * 1024
 # Twice as many as the tail of a table usually has: each write copies the list.
 MAX_KEPT_FILES = 128
-# A file up to these limits, such as a compaction leaves, is read whole for the first of its rows that is needed: 64
-# threads that updated different rows scanned it for each update, which took a third of their time. Reading the most
-# that the limits allow takes 2 ms, a scan for one row 1.3 ms.
-MAX_LOADED_ROWS = 4_096
-MAX_LOADED_BYTES = 256 * 1024
 # The limit of all rows that are kept of one table.
 MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_NOTED_DELETIONS = 4_096
@@ -92,6 +87,19 @@ class KeyedTable(Protocol):
 
     def find_field_number(self, column: str) -> int:
         """Return the number of a column, which no other column of the table ever gets."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        ...
+
+    def is_loadable(self, fragment: Fragment) -> bool:
+        """Return whether a file is so small that it is read whole for a few of its rows."""
+        ...
+
+    def list_loaded(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns to read of such a file if these are needed."""
         ...
 
     def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -309,7 +317,7 @@ class KeyCache:
         if self._cache.get(("rows", table.path)) is not None:
             wanted = [(column, table.find_field_number(column.name)) for column in columns]
             chosen = [fragment for fragment in table.list_fragments() if fragment.number in fragments]
-            self._load_rows(table, list(filter(_is_loadable, chosen)), wanted)
+            self._load_rows(table, list(filter(table.is_loadable, chosen)), wanted)
 
     def note_written(self, table: KeyedTable, files: Files, rows: pa.Table) -> None:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
@@ -382,8 +390,10 @@ class KeyCache:
         by_number = {fragment.number: fragment for fragment in table.list_fragments()}
         known = cast("_KeptRows", self._cache.get(("rows", table.path)) or {})
         if may_load:
+            names = table.list_loaded([column.name for column in columns])
+            loaded = [(table.schema.field(name), table.find_field_number(name)) for name in names]
             hit = [by_number[number] for number in numbers if not _has_columns(known, by_number[number].files, wanted)]
-            known = self._load_rows(table, [fragment for fragment in hit if _is_loadable(fragment)], wanted) or known
+            known = self._load_rows(table, list(filter(table.is_loadable, hit)), loaded) or known
         parts: dict[str, list[pa.Array]] = {}
         taken = unread = np.empty(0, np.uint64)
         for number in numbers:
@@ -609,11 +619,6 @@ def _take_carried(
     columns = {number: carried.get_column(number, column.type) for column, number in wanted}
     found = {number: values for number, values in columns.items() if values is not None}
     return found if len(found) == len(columns) else {}
-
-
-def _is_loadable(fragment: Fragment) -> bool:
-    """Return whether a file is so small that it is read whole for a few of its rows."""
-    return fragment.rows <= MAX_LOADED_ROWS and 0 < fragment.nbytes <= MAX_LOADED_BYTES
 
 
 def _take_column(rows: pa.Table, name: str) -> pa.Array:

@@ -1,7 +1,7 @@
 """Cache open tables: one handle per path and version, one Lance session per graph."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,7 +22,6 @@ from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableE
 from omnigraph.storage.row_file_codec import RowFileLayout
 from omnigraph.storage.verification import raise_mismatch
 from omnigraph.storage.version_codec import (
-    UnknownFormatError,
     VersionContent,
     decode_indexes,
     decode_version,
@@ -403,17 +402,6 @@ class TableCache:
     def get_new_rows(self, name: str) -> bytes | None:
         """Return the encoded rows of a file that this process has just written."""
         return self._new_rows.get(name)
-
-    def inherit_carried(self, path: str, base: int, version: int) -> None:
-        """Let the versions after a maintained one carry the rows that its base carried, of files that it still has."""
-        before = self._contents.get(path)
-        if before is None or before.number != base or not before.carried:
-            return
-        files = {fragment.number: fragment.files[0] for fragment in self.list_fragments(path, version)}
-        known = {fragment.number: fragment.files[0] for fragment in self.list_fragments(path, base)}
-        carried = {n: rows for n, rows in before.carried.items() if n in files and files[n] == known.get(n)}
-        with suppress(UnknownFormatError):
-            self.put_content(path, replace(self.read_content(path, version), carried=carried))
 
     def put_content(self, path: str, content: VersionContent) -> None:
         """Keep the content of a version, for the next write of its table."""
