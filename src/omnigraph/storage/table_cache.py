@@ -25,6 +25,7 @@ from omnigraph.storage.version_codec import (
     VersionContent,
     decode_indexes,
     decode_version,
+    read_number,
     split_file,
 )
 from omnigraph.telemetry import log as telemetry_log
@@ -270,7 +271,7 @@ class TableCache:
         try:
             data = self.store.read_file(build_version_key(path, version))
             manifest, carried = split_file(data)
-            if decode_version(manifest).number != version:
+            if read_number(manifest) != version:
                 return None
             with attribute_requests(self.store.runtime.telemetry, "table"):
                 dataset = self._build_handle(path, version, manifest)

@@ -203,6 +203,27 @@ class VersionContent:
         )
 
 
+def read_number(manifest: bytes) -> int:
+    """Return the number of a version from its manifest.
+
+    Raises:
+        UnknownFormatError: It has features that this module does not know.
+    """
+    # Without taking fragments apart, of which there may be thousands.
+    values = dict.fromkeys((_VERSION, _READER_FLAGS, _WRITER_FLAGS), 0)
+    values |= {number: read_integer(data) for number, data in iter_parts(manifest) if number in values}
+    _check_flags(values[_READER_FLAGS], values[_WRITER_FLAGS])
+    return values[_VERSION]
+
+
+def _check_flags(*flags: int) -> None:
+    if not all(flag & _HAS_STABLE_ROW_IDS for flag in flags):
+        raise UnknownFormatError("its rows have no stable ids")
+    # Lance knows whether it may continue such a version.
+    if any(flag & ~_KNOWN_FLAGS for flag in flags):
+        raise UnknownFormatError(f"it has the features {flags}")
+
+
 def decode_version(manifest: bytes) -> VersionContent:
     """Take a manifest of Lance apart; its list of indexes, if `has_indexes`, is added by `decode_indexes`.
 
@@ -231,11 +252,7 @@ def decode_version(manifest: bytes) -> VersionContent:
         elif number not in _REPLACED:
             others.append((number, data))
     flags = values[_READER_FLAGS], values[_WRITER_FLAGS]
-    if not all(flag & _HAS_STABLE_ROW_IDS for flag in flags):
-        raise UnknownFormatError("its rows have no stable ids")
-    # Lance knows whether it may continue such a version.
-    if any(flag & ~_KNOWN_FLAGS for flag in flags):
-        raise UnknownFormatError(f"it has the features {flags}")
+    _check_flags(*flags)
     return VersionContent(
         number=values[_VERSION],
         fragments=fragments,
