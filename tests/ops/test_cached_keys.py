@@ -18,7 +18,7 @@ from load_calls import edge, loaded, node
 from omnigraph.ops.load import LoadError
 from omnigraph.options import Maintenance, UpkeepOptions
 from omnigraph.runtime import Runtime
-from omnigraph.storage import carried_rows, key_cache, lance_table
+from omnigraph.storage import carried_rows, key_cache
 from omnigraph.storage.lance_table import ADDRESS, LanceTable, read_ahead
 from upkeep_calls import eager, exported
 
@@ -395,7 +395,7 @@ def test_a_small_file_is_read_once_for_all_of_its_rows(
 ) -> None:
     if kept == "part":
         # As if the file were too large: each lookup reads its own row.
-        monkeypatch.setattr(lance_table, "MAX_LOADED_ROWS", 1)
+        monkeypatch.setattr(key_cache, "MAX_LOADED_ROWS", 1)
     graph = open_graph(tmp_path)
     insert(graph, *NAMES)
     update_age(graph, NAMES[0])

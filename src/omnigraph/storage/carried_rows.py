@@ -15,6 +15,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from omnigraph.lru_cache import LruCache
+
 # A file with more rows, or of which less than this many bytes can't tell, is read when its keys are needed.
 MAX_CARRIED_ROWS: Final = 8
 MAX_ENTRY_BYTES: Final = 1_024
@@ -23,6 +25,8 @@ _MAX_TEXT_BYTES: Final = 256
 # Of all files together, the newest: a tail has about 50 files, with some 150 bytes each.
 MAX_CARRIED_FILES: Final = 128
 MAX_CARRIED_BYTES: Final = 16 * 1024
+_MAX_VERSIONS: Final = 512
+_MAX_WRITTEN_BYTES: Final = 4 * 1024 * 1024
 
 # At the end of the section: its size, its checksum, and a mark.
 _TRAILER: Final = struct.Struct("<2I8s")
@@ -41,6 +45,31 @@ _PLAIN_TYPES: Final[Mapping[pa.DataType, pa.DataType]] = {
 Carried = Mapping[int, bytes]
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder()
+
+
+class CarriedCache:
+    """The encoded rows of versions that were read, and of files that this process has just written. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._read: LruCache[tuple[str, int], Carried] = LruCache(_MAX_VERSIONS)
+        self._written: LruCache[str, bytes] = LruCache(_MAX_WRITTEN_BYTES)
+
+    def get_read(self, path: str, version: int) -> Carried:
+        """Return what the file of a version carries, if it was opened; needs no request."""
+        return self._read.get((path, version)) or {}
+
+    def put_read(self, path: str, version: int, carried: Carried) -> None:
+        """Keep what the file of a version carries."""
+        self._read.put((path, version), carried)
+
+    def note_written(self, name: str, rows: bytes | None) -> None:
+        """Keep the rows of a file that was just written, for the version that will carry them."""
+        if rows is not None:
+            self._written.put(name, rows, len(rows))
+
+    def get_written(self, name: str) -> bytes | None:
+        """Return the rows of a file that this process has just written."""
+        return self._written.get(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,14 @@ MAX_KEPT_ROWS = 64
 MAX_KEPT_BYTES = 16 * 1024
 # Twice as many as the tail of a table usually has: each write copies the list.
 MAX_KEPT_FILES = 128
+# A file up to these limits, such as a compaction leaves, is read whole for the first of its rows that is needed: 64
+# threads that updated different rows scanned it for each update, which took a third of their time. Reading the most
+# that the limits allow takes 2 ms, a scan for one row 1.3 ms.
+MAX_LOADED_ROWS = 4_096
+MAX_LOADED_BYTES = 256 * 1024
+# On an object store a request takes longer than to transfer this much, and reading parts of a file takes five.
+MAX_FETCHED_ROWS = 65_536
+MAX_FETCHED_BYTES = 1024 * 1024
 # The limit of all rows that are kept of one table.
 MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_NOTED_DELETIONS = 4_096
@@ -87,19 +95,6 @@ class KeyedTable(Protocol):
 
     def find_field_number(self, column: str) -> int:
         """Return the number of a column, which no other column of the table ever gets."""
-        ...
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        ...
-
-    def is_loadable(self, fragment: Fragment) -> bool:
-        """Return whether a file is so small that it is read whole for a few of its rows."""
-        ...
-
-    def list_loaded(self, columns: Sequence[str]) -> list[str]:
-        """Return the columns to read of such a file if these are needed."""
         ...
 
     def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -257,8 +252,10 @@ def is_small(rows: pa.Table) -> bool:
 class KeyCache:
     """The keys that lookups of one open graph have read, per table and column, in an LRU cache. Thread-safe."""
 
-    def __init__(self, cache: ByteCache, pages: KeyPages | None = None) -> None:
+    def __init__(self, cache: ByteCache, pages: KeyPages | None = None, *, is_remote: bool = False) -> None:
         self._cache = cache
+        # Whether each read is a request to an object store.
+        self._is_remote = is_remote
         self._pages = pages
         # The tables whose page was read.
         self._paged: LruCache[str, bool] = LruCache(_MAX_TABLES)
@@ -304,7 +301,7 @@ class KeyCache:
 
     def list_columns(self, path: str) -> list[str]:
         """Return the names of the columns of a table that were looked up."""
-        return list(self._get_columns(path))
+        return list(self._columns.get(path) or {})
 
     def read_keys(self, table: KeyedTable, column: pa.Field, covered: Collection[int]) -> None:
         """Read the keys of files that are new to this process, as the next lookup would."""
@@ -317,7 +314,7 @@ class KeyCache:
         if self._cache.get(("rows", table.path)) is not None:
             wanted = [(column, table.find_field_number(column.name)) for column in columns]
             chosen = [fragment for fragment in table.list_fragments() if fragment.number in fragments]
-            self._load_rows(table, list(filter(table.is_loadable, chosen)), wanted)
+            self._load_rows(table, _choose_loadable(chosen, is_remote=self._is_remote), wanted)
 
     def note_written(self, table: KeyedTable, files: Files, rows: pa.Table) -> None:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
@@ -328,7 +325,7 @@ class KeyCache:
             # By the number of each column, as its name may be that of another column on another branch.
             taken = {name: _take_column(rows, name) for name in rows.schema.names}
             self._put_rows(table.path, files, {table.find_field_number(name): taken[name] for name in taken})
-        for name, key in self._get_columns(table.path).items():
+        for name, key in (self._columns.get(table.path) or {}).items():
             # On another branch, the name may be that of another column.
             if name not in rows.schema.names or key[2] != table.find_field_number(name):
                 continue
@@ -370,30 +367,25 @@ class KeyCache:
             before = _NO_ROWS if fragment.deletions is None else known.get((fragment.files, fragment.deletions))
             # Those of a large file are read when they are needed: each write of a group has all before it again.
             if before is not None and len(before) < MAX_NOTED_DELETIONS:
-                self._put_deleted(key, {**known, (fragment.files, name): np.union1d(before, offsets)})
-
-    def _put_deleted(self, key: tuple[object, ...], known: "_DeletedRows") -> None:
-        # Those that are gone come first.
-        kept = dict(islice(known.items(), max(0, len(known) - MAX_STALE_FILES), None))
-        self._cache.put(key, kept, sum(offsets.nbytes + _BYTES_PER_FILE for offsets in kept.values()))
+                _put_deleted(self._cache, key, {**known, (fragment.files, name): np.union1d(before, offsets)})
 
     def take_rows(
-        self, table: KeyedTable, addresses: Addresses, columns: Sequence[pa.Field], *, may_load: bool
+        self, table: KeyedTable, addresses: Addresses, columns: Sequence[pa.Field], loaded: Sequence[pa.Field]
     ) -> tuple[dict[str, pa.Array], Addresses, Addresses]:
         """Return the columns of rows in files whose rows are kept, the addresses of these, and those of other rows.
 
-        Small files are read whole if they `may_load`: not if a column is a blob, of which a scan returns descriptions.
+        Of small files the `loaded` columns are read whole: none if a column is a blob, of which a scan returns
+        descriptions.
         """
         wanted = [(column, table.find_field_number(column.name)) for column in columns]
         fragments = addresses >> np.uint64(32)
         numbers = np.unique(fragments).tolist()
         by_number = {fragment.number: fragment for fragment in table.list_fragments()}
         known = cast("_KeptRows", self._cache.get(("rows", table.path)) or {})
-        if may_load:
-            names = table.list_loaded([column.name for column in columns])
-            loaded = [(table.schema.field(name), table.find_field_number(name)) for name in names]
+        if loaded:
             hit = [by_number[number] for number in numbers if not _has_columns(known, by_number[number].files, wanted)]
-            known = self._load_rows(table, list(filter(table.is_loadable, hit)), loaded) or known
+            numbered = [(column, table.find_field_number(column.name)) for column in loaded]
+            known = self._load_rows(table, _choose_loadable(hit, is_remote=self._is_remote), numbered) or known
         parts: dict[str, list[pa.Array]] = {}
         taken = unread = np.empty(0, np.uint64)
         for number in numbers:
@@ -508,15 +500,10 @@ class KeyCache:
         self, table: KeyedTable, column: pa.Field, key: tuple[object, ...], known: _FileKeys, tail: _Tail
     ) -> _FileKeys:
         """Add the keys of files that were read with the version, or are in the page of the table."""
-        number = table.find_field_number(column.name)
-        carried = table.list_carried()
-        found = {}
-        for files in carried.keys() & (tail.files.keys() - known.files.keys()):
-            values = carried[files].get_column(number, column.type)
-            if values is not None and len(values) == tail.files[files].rows:
-                found[files] = values
-        if found:
-            known = self._add(key, known, list(found), list(map(len, found.values())), pa.concat_arrays(found.values()))
+        copies = _take_copies(table, column, [files for files in tail.files if files not in known.files], tail)
+        if copies:
+            counts = [len(values) for values in copies.values()]
+            known = self._add(key, known, list(copies), counts, pa.concat_arrays(copies.values()))
         if self._pages is None or tail.files.keys() <= known.files.keys() or self._paged.get(table.path):
             return known
         # Once for all columns: each later one finds its keys in the cache.
@@ -561,7 +548,7 @@ class KeyCache:
         self, table: KeyedTable, files: Sequence[Files], positions: Positions, offsets: Positions
     ) -> pa.Array | None:
         """Return the ids of rows, given by the positions of their files in a list and their offsets, if cached."""
-        known = cast("_FileKeys | None", self._cache.get(self._get_columns(table.path).get(ID, ())))
+        known = cast("_FileKeys | None", self._cache.get((self._columns.get(table.path) or {}).get(ID, ())))
         if known is None:
             return None
         # Once for each file: the node with most edges may have thousands of rows in a file.
@@ -585,18 +572,16 @@ class KeyCache:
                 loaded: _DeletedRows = {(f.files, f.deletions): rows for f, rows in zip(missing, read, strict=True)}
                 with self._lock:
                     known = cast("_DeletedRows", self._cache.get(key) or {}) | known
-                    self._put_deleted(key, {f: rows for f, rows in known.items() if f[0] in tail.files} | loaded)
+                    _put_deleted(
+                        self._cache, key, {f: rows for f, rows in known.items() if f[0] in tail.files} | loaded
+                    )
             known = known | loaded
         return [known[fragment.files, fragment.deletions] for fragment in fragments]
 
     def _note_column(self, path: str, column: str, key: tuple[object, ...]) -> None:
         with self._lock:
             # A new mapping, because `note_written` iterates over the old one.
-            self._columns.put(path, {**self._get_columns(path), column: key})
-
-    def _get_columns(self, path: str) -> dict[str, tuple[object, ...]]:
-        """Return the columns of a table that were looked up, with the key of each in the cache."""
-        return self._columns.get(path) or {}
+            self._columns.put(path, {**(self._columns.get(path) or {}), column: key})
 
 
 def _get_keys(cache: ByteCache, key: tuple[object, ...], column: pa.Field) -> _FileKeys:
@@ -604,10 +589,34 @@ def _get_keys(cache: ByteCache, key: tuple[object, ...], column: pa.Field) -> _F
     return _FileKeys(pa.array([], column.type), np.empty(0, np.int64), {}) if known is None else known
 
 
+def _put_deleted(cache: ByteCache, key: tuple[object, ...], known: "_DeletedRows") -> None:
+    # Those that are gone come first.
+    kept = dict(islice(known.items(), max(0, len(known) - MAX_STALE_FILES), None))
+    cache.put(key, kept, sum(offsets.nbytes + _BYTES_PER_FILE for offsets in kept.values()))
+
+
+def _choose_loadable(fragments: Sequence[Fragment], *, is_remote: bool) -> list[Fragment]:
+    """Return those whose file is so small that it is read whole for a few of its rows."""
+    rows, nbytes = (MAX_FETCHED_ROWS, MAX_FETCHED_BYTES) if is_remote else (MAX_LOADED_ROWS, MAX_LOADED_BYTES)
+    return [fragment for fragment in fragments if fragment.rows <= rows and 0 < fragment.nbytes <= nbytes]
+
+
 def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Field, int]]) -> bool:
     """Return whether columns of a file are kept, given with Lance's number of each."""
     kept, _ = known.get(files, ({}, 0))
     return all(number in kept and kept[number].type == column.type for column, number in wanted)
+
+
+def _take_copies(table: KeyedTable, column: pa.Field, wanted: Sequence[Files], tail: _Tail) -> dict[Files, pa.Array]:
+    """Return a column of those files of which the version carries the rows."""
+    number = table.find_field_number(column.name)
+    carried = table.list_carried()
+    columns = {files: carried[files].get_column(number, column.type) for files in wanted if files in carried}
+    return {
+        files: values
+        for files, values in columns.items()
+        if values is not None and len(values) == tail.files[files].rows
+    }
 
 
 def _take_carried(

@@ -14,14 +14,13 @@ import pyarrow.compute as pc
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
 from omnigraph.storage.carried_rows import CarriedRows, decode_carried
-from omnigraph.storage.checksums import compute_checksum, parse_data_checksum, parse_deletion_checksum
+from omnigraph.storage.checksums import parse_deletion_checksum
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.data_file_reader import DataFileReader, open_data_file
 from omnigraph.storage.deletion_vectors import DeletionsError, decode_deletions, invert_offsets
 from omnigraph.storage.foreign_blobs import check_blobs
 from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.io_counters import attribute_requests
-from omnigraph.storage.local_encoding import decode_file
 from omnigraph.storage.object_store import ObjectMissingError
 from omnigraph.storage.row_addresses import RowAddressMap
 from omnigraph.storage.string_hash_index import StringHashIndex
@@ -29,7 +28,7 @@ from omnigraph.storage.table_cache import PinUnreadableError, TableCache, Verify
 from omnigraph.storage.take_rows import take_rows
 from omnigraph.storage.verification import SMALL_BYTES, Mismatch
 from omnigraph.storage.watch import Watch
-from omnigraph.telemetry import log as telemetry_log
+from omnigraph.storage.whole_files import fetch_rows
 
 # The column that `with_address` adds: `fragment << 32 | offset`, where offsets count deleted rows too.
 ADDRESS = "_rowaddr"
@@ -40,14 +39,6 @@ MAX_PUSHED_KEYS = 4_096
 _FRAGMENT_SHIFT, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 # Batches of one column that are decoded concurrently; on few cores Lance's default decodes one at a time.
 BATCH_READAHEAD = 4
-# A file up to these limits, such as a compaction leaves, is read whole for the first of its rows that is needed: 64
-# threads that updated different rows scanned it for each update, which took a third of their time. Reading the most
-# that the limits allow takes 2 ms, a scan for one row 1.3 ms.
-MAX_LOADED_ROWS = 4_096
-MAX_LOADED_BYTES = 256 * 1024
-# On an object store a request takes longer than to transfer this, and reading parts of a file takes five requests.
-MAX_FETCHED_ROWS = 65_536
-MAX_FETCHED_BYTES = 1024 * 1024
 # For smaller fragments reading the deletion file does not pay off: Lance has it in memory already, or reads it anyway.
 MIN_DELETION_FILE_ROWS = 100_000
 _UNLIMITED_ROWS = 1 << 63
@@ -138,7 +129,7 @@ class LanceTable:
         has_value = f"`{column}` is not null"
         with self.guard_read(has_value):
             scanner = dataset.scanner(
-                columns=[], filter=has_value, fragments=self._select_fragments(fragments), with_row_id=True
+                columns=[], filter=has_value, fragments=_select_fragments(self, fragments), with_row_id=True
             )
             return int(scanner.count_rows())
 
@@ -196,7 +187,7 @@ class LanceTable:
             for batch in dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
-                fragments=None if fragments is None else self._select_fragments(fragments),
+                fragments=None if fragments is None else _select_fragments(self, fragments),
                 offset=None if within is None else within.start,
                 limit=None if within is None else len(within),
                 batch_size=batch_rows,
@@ -305,53 +296,19 @@ class LanceTable:
         """Return Lance's field id of a column: it survives renames, and no other column ever gets it."""
         return self.handles.read_facts(self.path, self.version).numbers[column]
 
-    def is_loadable(self, fragment: Fragment) -> bool:
-        """Return whether a file is so small that it is read whole for a few of its rows."""
-        is_remote = self.handles.store.local is None
-        rows, nbytes = (MAX_FETCHED_ROWS, MAX_FETCHED_BYTES) if is_remote else (MAX_LOADED_ROWS, MAX_LOADED_BYTES)
-        return fragment.rows <= rows and 0 < fragment.nbytes <= nbytes
-
-    def list_loaded(self, columns: Sequence[str]) -> list[str]:
-        """Return the columns to read of such a file if these are needed: all, where one request reads the file."""
-        if self.handles.store.local is not None:
-            return list(columns)
-        return [field.name for field in self.schema if not is_blob(field)]
-
-    def _fetch_rows(self, columns: Sequence[str], number: int) -> pa.Table | None:
-        """Read a small file of an object store by one request; None if that fails, or it has several files."""
-        store = self.handles.store
-        (fragment,) = (fragment for fragment in self.list_fragments() if fragment.number == number)
-        if store.local is not None or len(fragment.files) != 1 or not self.is_loadable(fragment):
-            return None
-        (name,) = fragment.files
-        key = f"{self.path}/data/{name}"
-        try:
-            store.wait_for_uploads(self.path)
-            data = store.read_file(key)
-            recorded = parse_data_checksum(name)
-            if recorded is not None and recorded != compute_checksum(data):
-                return None
-            dataset = self.handles.open(self.path, self.version)
-            rows = decode_file(dataset, name, number, data, columns)
-        except (OSError, ValueError, ObjectMissingError) as error:
-            telemetry_log.info("%s is read in parts: %s", key, error)
-            return None
-        if recorded is not None:
-            store.verifier.trust([key])
-        return rows
-
     def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of these fragments in batches, in their order, including the values of deleted rows."""
         # Several files are read at the same time by Lance.
-        rows = self._fetch_rows(columns, fragments[0]) if len(fragments) == 1 else None
-        if rows is not None:
-            yield from rows.to_batches()
-            return
         dataset = self.handles.open(self.path, self.version)
+        if len(fragments) == 1:
+            rows = fetch_rows(self.handles.store, self.path, dataset, fragments[0], columns)
+            if rows is not None:
+                yield from rows.to_batches()
+                return
         # Lance returns deleted rows only together with row ids, which cost it no read.
         scanner = dataset.scanner(
             columns=list(columns),
-            fragments=self._select_fragments(fragments),
+            fragments=_select_fragments(self, fragments),
             include_deleted_rows=True,
             with_row_id=True,
             batch_readahead=BATCH_READAHEAD,
@@ -361,7 +318,7 @@ class LanceTable:
 
     def list_carried(self) -> dict[tuple[str, ...], CarriedRows]:
         """Return the rows that the file of this version carries, by the files that they are a copy of."""
-        decoded = map(decode_carried, self.handles.get_carried(self.path, self.version).values())
+        decoded = map(decode_carried, self.handles.carried.get_read(self.path, self.version).values())
         return {rows.files: rows for rows in decoded if rows is not None}
 
     def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
@@ -371,7 +328,7 @@ class LanceTable:
         decoded. For others Lance scans the addresses of live rows, without a request for a file that it has cached.
         """
         verify(self)
-        with_deletions = [fragment for fragment in self._select_fragments(fragments) if fragment.num_deletions]
+        with_deletions = [fragment for fragment in _select_fragments(self, fragments) if fragment.num_deletions]
         # On an object store a deletion file costs a request that Lance may have made already.
         min_rows = MIN_DELETION_FILE_ROWS if self.handles.store.location.is_local else _UNLIMITED_ROWS
         large = [fragment.metadata for fragment in with_deletions if fragment.physical_rows >= min_rows]
@@ -397,12 +354,6 @@ class LanceTable:
             reader = open_data_file(self.handles.store, self.path, dataset, fragment, guard) if is_possible else None
             self._data_files[fragment] = reader
         return self._data_files[fragment]
-
-    def _select_fragments(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
-        dataset = self.handles.open(self.path, self.version)
-        # Not from `get_fragments`: it takes 0.8 ms for a thousand fragments, also if only one is needed.
-        selected = {number: dataset.get_fragment(number) for number in fragments}
-        return [_require_fragment(number, selected[number]) for number in fragments]
 
     def measure_index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Return all indexes of this version by name, each with the number of fragments it covers."""
@@ -552,6 +503,13 @@ def find_malformed_deletions(table: LanceTable, fragment: Fragment) -> Mismatch 
     return None
 
 
+def _select_fragments(table: LanceTable, fragments: Sequence[int]) -> list[lance.LanceFragment]:
+    dataset = table.handles.open(table.path, table.version)
+    # Not from `get_fragments`: it takes 0.8 ms for a thousand fragments, also if only one is needed.
+    selected = {number: dataset.get_fragment(number) for number in fragments}
+    return [_require_fragment(number, selected[number]) for number in fragments]
+
+
 def _require_fragment(number: int, fragment: lance.LanceFragment | None) -> lance.LanceFragment:
     if fragment is None:
         raise KeyError(number)
@@ -580,8 +538,11 @@ def _find_few(
         known.clear()
         if ROW_NUMBER not in columns:
             fields = [schema.field(name) for name in columns]
-            may_load = not any(map(is_blob, fields))
-            known, taken, unread = cache.take_rows(table, unread, fields, may_load=may_load)
+            loaded = [] if any(map(is_blob, fields)) else fields
+            # One request reads the whole file.
+            if loaded and table.handles.store.local is None:
+                loaded = [field for field in schema if not is_blob(field)]
+            known, taken, unread = cache.take_rows(table, unread, fields, loaded)
             known[ADDRESS] = pa.array(taken)
     # Other values are read, but only from the fragments that have a row.
     fragments = [*cached.uncached, *np.unique(unread >> np.uint64(32)).tolist()]

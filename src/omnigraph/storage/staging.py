@@ -477,7 +477,8 @@ def _upload_rows(table: LanceTable, stored: pa.Table, rows: pa.Table) -> str:
 def _note_written(table: LanceTable, fragment: Mapping[str, Any], rows: pa.Table) -> None:
     files = tuple(file["path"] for file in fragment["files"])
     handles = table.handles
-    handles.note_rows(files[0], encode_carried(files, rows, handles.read_facts(table.path, table.version).numbers))
+    numbers = handles.read_facts(table.path, table.version).numbers
+    handles.carried.note_written(files[0], encode_carried(files, rows, numbers))
     if handles.keys is not None:
         handles.keys.note_written(table, files, rows)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lru_cache import LruCache
-from omnigraph.storage.carried_rows import Carried
+from omnigraph.storage.carried_rows import CarriedCache
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
@@ -38,8 +38,6 @@ MAX_CACHED_VERSIONS = 8
 MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 # The tables of which the content of one version is kept: about 150 bytes for each fragment.
 MAX_CACHED_CONTENTS = 64
-# The limit of the encoded rows of files that this process has just written, for the versions that will carry them.
-MAX_NEW_ROWS_BYTES = 4 * 1024 * 1024
 # Parts of the messages with which Lance reports a damaged or truncated data or deletion file. Whatever a decoder
 # rejects is the file's fault: it gets the content of the file, and no part of a request.
 _DAMAGE_MARKS = (
@@ -238,10 +236,7 @@ class TableCache:
         self._facts: LruCache[tuple[str, int], VersionFacts] = LruCache(MAX_CACHED_HANDLES)
         # By table, the content of the version that this process created last: the next one is made of it.
         self._contents: LruCache[str, VersionContent] = LruCache(MAX_CACHED_CONTENTS)
-        # The rows that the file of an opened version carries.
-        self._carried: LruCache[tuple[str, int], Carried] = LruCache(MAX_CACHED_HANDLES)
-        # By its name, the encoded rows of a file that this process has written.
-        self._new_rows: LruCache[str, bytes] = LruCache(MAX_NEW_ROWS_BYTES)
+        self.carried = CarriedCache()
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -254,54 +249,17 @@ class TableCache:
             manifest = self._manifests.get((path, version))
             # Two threads may open the same version, so that other tables need not wait for the store.
             if manifest is None:
-                dataset = self._open_file(path, version) or self.open_uncached(path, version)
+                dataset = _open_file(self, path, version) or self.open_uncached(path, version)
             else:
-                dataset = self._build_handle(path, version, manifest)
+                dataset = self.build_handle(path, version, manifest)
             self.put(path, dataset)
         return dataset
-
-    def _open_file(self, path: str, version: int) -> lance.LanceDataset | None:
-        """Open a version by one read of its file; None if that fails: then Lance opens it, or says what is wrong."""
-        # A search for damage is about what Lance reads.
-        if not self.is_verifying:
-            return None
-        self.store.resolve_table_uri(path)
-        self.store.wait_for_uploads(path)
-        self._verify_version(path, version)
-        try:
-            data = self.store.read_file(build_version_key(path, version))
-            manifest, carried = split_file(data)
-            if read_number(manifest) != version:
-                return None
-            with attribute_requests(self.store.runtime.telemetry, "table"):
-                dataset = self._build_handle(path, version, manifest)
-                _ = dataset.schema
-        except StoreUnavailableError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, Lance's own way of opening it reports it
-            telemetry_log.debug("Lance opens version %s of %s: %r", version, path, error)
-            return None
-        except BaseException as error:
-            if type(error).__name__ != PANIC:
-                raise
-            return None
-        self._check_rows(path, version, dataset)
-        self._carried.put((path, version), carried)
-        return dataset
-
-    def _verify_version(self, path: str, version: int) -> None:
-        if self.is_verifying and self.store.verifier.is_verifying_reads:
-            with self.translate_verify_errors(path):
-                raise_mismatch(
-                    self.store.verifier.find_version_mismatch(path, version),
-                    lambda key, reason: PinUnreadableError(path, version, f"{key}: {reason}"),
-                )
 
     def open_uncached(self, path: str, version: int) -> lance.LanceDataset:
         """Open a private handle: some methods of a handle move it to another version. Raises as `open`."""
         uri = self.store.resolve_table_uri(path)
         self.store.wait_for_uploads(path)
-        self._verify_version(path, version)
+        _verify_version(self, path, version)
         with attribute_requests(self.store.runtime.telemetry, "table"):
             try:
                 dataset = lance.dataset(
@@ -318,10 +276,10 @@ class TableCache:
                     raise
                 raise self.explain(PinUnreadableError(path, version, f"Lance failed on it: {error}")) from error
         if self.is_verifying:
-            self._check_rows(path, version, dataset)
+            self.check_rows(path, version, dataset)
         return dataset
 
-    def _build_handle(self, path: str, version: int, manifest: bytes) -> lance.LanceDataset:
+    def build_handle(self, path: str, version: int, manifest: bytes) -> lance.LanceDataset:
         """Return a handle of a version whose manifest is in memory; no file is read."""
         return lance.LanceDataset(
             self.store.resolve_table_uri(path),
@@ -387,22 +345,9 @@ class TableCache:
                 except ObjectMissingError as error:
                     raise self.explain(PinUnreadableError(path, version, str(error))) from error
                 content = replace(content, indexes=decode_indexes(file))
-            content = replace(content, carried=self._carried.get((path, version)) or {})
+            content = replace(content, carried=self.carried.get_read(path, version))
             self.put_content(path, content)
         return content
-
-    def get_carried(self, path: str, version: int) -> Carried:
-        """Return the encoded rows that the file of a version carries, if it was opened; needs no request."""
-        return self._carried.get((path, version)) or {}
-
-    def note_rows(self, name: str, rows: bytes | None) -> None:
-        """Keep the encoded rows of a file that was just written, for the version that will carry them."""
-        if rows is not None:
-            self._new_rows.put(name, rows, len(rows))
-
-    def get_new_rows(self, name: str) -> bytes | None:
-        """Return the encoded rows of a file that this process has just written."""
-        return self._new_rows.get(name)
 
     def put_content(self, path: str, content: VersionContent) -> None:
         """Keep the content of a version, for the next write of its table."""
@@ -451,7 +396,7 @@ class TableCache:
         except OSError as error:
             raise convert_store_error(f"read {path}", error) from error
 
-    def _check_rows(self, path: str, version: int, dataset: lance.LanceDataset) -> None:
+    def check_rows(self, path: str, version: int, dataset: lance.LanceDataset) -> None:
         """Compare the number of rows of a version with its pin; needs no request."""
         expected = self.store.verifier.get_expected(path, version)
         rows = int(dataset.count_rows()) if expected is not None else 0
@@ -467,7 +412,6 @@ class TableCache:
             self._fragments,
             self._verified,
             self._facts,
-            self._carried,
             self.created_rows,
         ):
             cached.pop((path, version))
@@ -486,3 +430,42 @@ class TableCache:
         for key in dropped:
             if key not in self._manifests:
                 self._fragments.pop(key)
+
+
+def _open_file(handles: TableCache, path: str, version: int) -> lance.LanceDataset | None:
+    """Open a version by one read of its file; None if that fails: then Lance opens it, or says what is wrong."""
+    # A search for damage is about what Lance reads.
+    if not handles.is_verifying:
+        return None
+    handles.store.resolve_table_uri(path)
+    handles.store.wait_for_uploads(path)
+    _verify_version(handles, path, version)
+    try:
+        data = handles.store.read_file(build_version_key(path, version))
+        manifest, carried = split_file(data)
+        if read_number(manifest) != version:
+            return None
+        with attribute_requests(handles.store.runtime.telemetry, "table"):
+            dataset = handles.build_handle(path, version, manifest)
+            _ = dataset.schema
+    except StoreUnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, Lance's own way of opening it reports it
+        telemetry_log.debug("Lance opens version %s of %s: %r", version, path, error)
+        return None
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        return None
+    handles.check_rows(path, version, dataset)
+    handles.carried.put_read(path, version, carried)
+    return dataset
+
+
+def _verify_version(handles: TableCache, path: str, version: int) -> None:
+    if handles.is_verifying and handles.store.verifier.is_verifying_reads:
+        with handles.translate_verify_errors(path):
+            raise_mismatch(
+                handles.store.verifier.find_version_mismatch(path, version),
+                lambda key, reason: PinUnreadableError(path, version, f"{key}: {reason}"),
+            )

@@ -124,7 +124,7 @@ def _apply_rows(handles: TableCache, staged: StagedWrite, base: int) -> int:
     try:
         before = handles.read_content(path, base)
         number = int.from_bytes(draw_bytes(8))
-        content = before.apply(number, written, updated, staged.removed, handles.get_new_rows)
+        content = before.apply(number, written, updated, staged.removed, handles.carried.get_written)
     except TooManyFragmentsError as error:
         raise FragmentNumbersExhaustedError(path) from error
     except UnknownFormatError as error:
