@@ -3,8 +3,9 @@
 Absolute times depend on the machine; compare ratios within one run. All contestants insert the same rows individually,
 in turns, so that other load on the machine affects each of them alike. The peers do less: a Lance append writes one
 table without a history of commits, and SQLite writes one file. Requests are counted on the S3 server of the tests, on
-loopback, so run it with `PYTHONPATH=tests`; `make bench` does. With `--long` the small writes go on to 10,000, with
-`--small` only they are measured, and with `--quick` only they, up to 1,000, in a few minutes.
+loopback, where new processes write to copies of the graph, too; so run it with `PYTHONPATH=tests`, as `make bench`
+does. With `--long` the small writes go on to 10,000, with `--small` only they are measured, and with `--quick` only
+they, up to 1,000, in a few minutes.
 """
 
 import gc
@@ -24,6 +25,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 
+from omnigraph import open_graph
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.ops.open import open_session
@@ -31,7 +33,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from s3_server import fresh_uri, s3_server
+from s3_server import copied, fresh_uri, s3_server, uploaded
 
 SHALLOW = 10
 DEEP = SHALLOW + 16 * Options().head_commits
@@ -45,22 +47,19 @@ node P { name: String @key  age: I32?  email: String? @unique }
 edge Knows: P -> P @card(0..1000000) { since: I32?  @key(src, dst) }
 """
 # Automatic maintenance is off: whether a process does its share of it is a matter of chance.
-COLD_INSERT = """
+COLD_WRITE = """
 import json, sys, time
 import omnigraph as og
-from omnigraph.options import Durability, Maintenance, Options
+from omnigraph.options import Maintenance, Options
 from omnigraph.runtime import Runtime
-runtime = Runtime(options=Options(durability=Durability.OS, maintenance=Maintenance.OFF))
+runtime = Runtime(options=Options(maintenance=Maintenance.OFF, storage=json.loads(sys.argv[2])))
 start = time.process_time()
 with runtime.telemetry.count_requests() as requests:
     graph = og.open_graph(sys.argv[1], runtime=runtime)
-    graph.mutate('query q() { insert P { name: "%s" } }' % sys.argv[2])
+    graph.mutate("query q() { %s }" % sys.argv[3])
 print(json.dumps([time.process_time() - start, requests.count()]))
 """
-# A new process reads every small file that no index covers, and their number goes up and down with the compactions of
-# the tail. So cold processes are started over a whole cycle of it: 8 of them, 5 commits apart.
-COLD_SAMPLES = 8
-COLD_DISTANCE = 5
+COLD_SAMPLES = 3
 # A peer that is never optimised may take an hour for 10,000 rows: LanceDB needed 200 ms for each at 4,000.
 MAX_PEER_SECONDS = 120.0
 MARKS = (10, 100, 1_000)
@@ -235,22 +234,33 @@ class SmallWrites:
             if len(self._stable) % 3 == 0:
                 self.insert_edge()
 
-    def run_cold(self) -> tuple[float, int]:
-        """Insert a node in a new process; return the CPU seconds from opening the graph on, and the requests."""
-        self._number += 1
-        command = [sys.executable, "-c", COLD_INSERT, self._graph.uri, f"k{self._number}"]
-        ended = subprocess.run(command, check=True, capture_output=True, text=True)
-        self.commits += 1
-        seconds, requests = json.loads(ended.stdout)
-        return seconds, requests
+    def measure_cold(self, storage: dict[str, str]) -> dict[str, list[tuple[float, int]]]:
+        """Write to copies on an object store in new processes; return CPU seconds and requests of each, by write.
 
-    def run_cold_cycle(self) -> list[tuple[float, int]]:
-        """Insert nodes in new processes, over a whole cycle of the tail; return what each took."""
-        samples = []
-        for _ in range(COLD_SAMPLES):
-            samples.append(self.run_cold())
-            for _ in range(COLD_DISTANCE - 1):
-                self.insert()
+        The copies have a few files in the tail of each table, whose number goes up and down.
+        """
+        # Measured is a state without work in progress.
+        self._graph._session.tails.wait(60)  # noqa: SLF001 - no public call waits for it
+        calm = open_graph(self._graph.uri, maintenance="off")
+        for number in range(1, 4):
+            calm.mutate(f'query q() {{ insert P {{ name: "c{self.commits}-{number}" }} }}')
+        uri = uploaded(Path(self._graph.uri))
+        old, older = (f"k{self._stable[len(self._stable) // part]}" for part in (2, 3))
+        samples: dict[str, list[tuple[float, int]]] = {}
+        for number in range(COLD_SAMPLES):
+            new = f"n{self.commits}-{number}"
+            writes = {
+                "insert": f'insert P {{ name: "{new}", email: "{new}" }}',
+                "update": f'update P set {{ age: {number} }} where name = "{older}"',
+                "insert edge": f'insert Knows {{ from: "{old}", to: "{older}" }}',
+                "delete": f'delete P where name = "k{self._stable[0]}"',
+                "upsert": f'insert P {{ name: "{old}", age: {number} }}',
+            }
+            for name, statement in writes.items():
+                command = [sys.executable, "-c", COLD_WRITE, copied(uri), json.dumps(storage), statement]
+                ended = subprocess.run(command, check=True, capture_output=True, text=True)
+                seconds, requests = json.loads(ended.stdout)
+                samples.setdefault(name, []).append((seconds, requests))
         return samples
 
     def list_live_files(self) -> tuple[int, int]:
@@ -295,11 +305,14 @@ def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
     for mark in marks:
         graph.grow(mark)
         live_files.append(graph.list_live_files())
-        cold = graph.run_cold_cycle()
+        with s3_server() as storage:
+            cold = graph.measure_cold(storage)
         print(f"{graph.commits:,} commits", file=sys.stderr)
-        milliseconds.setdefault("insert, cold process", []).append(1e3 * statistics.median(cpu for cpu, _ in cold))
-        requests.setdefault("insert, cold process", []).append(int(statistics.median(count for _, count in cold)))
-        most_requests.append(max(count for _, count in cold))
+        for write_name, samples in cold.items():
+            name = f"{write_name}, cold"
+            milliseconds.setdefault(name, []).append(1e3 * statistics.median(cpu for cpu, _ in samples))
+            requests.setdefault(name, []).append(int(statistics.median(count for _, count in samples)))
+        most_requests.append(max(count for samples in cold.values() for _, count in samples))
         for write in writes:
             times, counts = [], []
             for _ in range(SAMPLES):

@@ -10,12 +10,14 @@ import pytest
 import damaging as harm
 import omnigraph as og
 from earlier_release import without_checksums
+from mutating import run
 from omnigraph.cli.main import main
 from omnigraph.commit.manifest_codec import ManifestCorruptError
 from omnigraph.errors import Kind
 from omnigraph.graph.graph import Graph
+from omnigraph.ops.damage_diagnosis import blame_damage
 from omnigraph.storage.layout import build_version_key
-from upkeep_calls import opened
+from upkeep_calls import eager, opened
 from worlds import runtime
 
 ALL = "query q() { match { $p: P } return { $p.name, $p.age, $p.mail, $p.spot } }"
@@ -291,3 +293,20 @@ def test_a_manifest_of_another_branch_is_not_read_in_place_of_ones_own(tmp_path:
     with pytest.raises(ManifestCorruptError, match="it belongs to `main`"):
         again.load(harm.people("b"), mode="append", branch="side")
     assert again.query("query q() { match { $p: P } return { count($p) as n } }").rows() == [{"n": 0}]
+
+
+def test_a_version_that_no_commit_has_is_not_to_blame(tmp_path: Path) -> None:
+    """A compaction previews its result; a version that is gone on purpose must not hide a mistake of ours."""
+    graph = og.create_graph(str(tmp_path / "g"), "node P { name: String @key }", runtime=runtime(eager()))
+    for name in "abc":
+        run(graph, f'insert P {{ name: "{name}" }}')
+    graph.optimize()
+    gone = [
+        version
+        for path, version in graph._session.handles.list_open()
+        if not Path(graph.uri, build_version_key(path, version)).exists()
+    ]
+
+    blame_damage(graph._session, RuntimeError("a mistake"))
+
+    assert gone

@@ -73,7 +73,8 @@ def _describe(branches: BranchRegistry, error: PinUnreadableError) -> PinUnreada
         usage.file = usage.find_file()
     branch_names: list[str] = []
     table_key: str | None = None
-    for name, log_, head in _list_heads(branches, main):
+    heads = list(_list_heads(branches, main))
+    for name, log_, head in heads:
         manifest = head.snapshot.manifest
         keys = (table.table_key for table in manifest.tables.values() if table.path == error.path)
         table_key = table_key or next(keys, None)
@@ -81,8 +82,9 @@ def _describe(branches: BranchRegistry, error: PinUnreadableError) -> PinUnreada
             branch_names.append(name)
             if usage.span is None:
                 usage.span = _find_span(log_, head, usage)
-    # No head needs the version any longer, but main's history may.
-    span = usage.span or _find_span(branches.main, main, usage)
+    # No head needs the version any longer, but the history of a branch may.
+    spans = [] if usage.span else [_find_span(log_, head, usage) for _, log_, head in heads]
+    span = usage.span or next((span for span in spans if span.commits or not span.is_whole), spans[0])
     file = usage.file and f"{error.path}/{usage.file}"
     return PinUnreadableError(
         error.path,

@@ -57,7 +57,7 @@ from omnigraph.storage.object_store import ObjectInfo, ObjectMissingError, Store
 from omnigraph.telemetry import log
 
 # Names of derived objects that omnigraph writes; objects of other names are reported and left alone.
-_NAME = re.compile(rf"{DERIVED}/(?:(?:recall|topology)-[0-9a-f]{{16}}|text-[0-9a-f]{{16}}-[0-9a-f-]+)")
+_NAME = re.compile(rf"{DERIVED}/(?:(?:keys|recall|topology)-[0-9a-f]{{16}}|text-[0-9a-f]{{16}}-[0-9a-f-]+)")
 # Names of objects that earlier releases wrote, and none reads any more.
 _OUTDATED_NAME = re.compile(rf"{DERIVED}/words-[0-9a-f]{{16}}")
 

@@ -7,6 +7,7 @@ as its cause; otherwise the original error is a bug, and is raised unchanged.
 
 from collections.abc import Iterator
 
+from omnigraph.commit.gc_errors import SnapshotCollectedError
 from omnigraph.commit.manifest_check import inspect_manifest
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.check import open_fresh_session
@@ -61,7 +62,10 @@ def _find_damage(session: Session) -> Iterator[OmnigraphError]:
             file_fault = (damage.place, damage.reason)
         if file_fault is not None:
             place, reason = file_fault
-            yield session.handles.explain(PinUnreadableError(path, version, f"{place}: {reason}"))
+            explained = session.handles.explain(PinUnreadableError(path, version, f"{place}: {reason}"))
+            # The others were removed on purpose: they belonged to a write that was prepared or lost, or were collected.
+            if explained.is_needed and not isinstance(explained, SnapshotCollectedError):
+                yield explained
 
 
 def _find_table_damage(session: Session, table: LanceTable, max_bytes: int) -> Iterator[tuple[str, str]]:

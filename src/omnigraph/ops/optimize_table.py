@@ -11,7 +11,7 @@ from omnigraph.commit.group_commit import PublishResult
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm, lay_out, publish
 from omnigraph.engine.search.recall import measure_and_store
-from omnigraph.engine.tables.index_advisor import RecommendedIndex, recommend_indexes
+from omnigraph.engine.tables.index_advisor import RecommendedIndex, list_looked_up, recommend_indexes
 from omnigraph.errors import OmnigraphError
 from omnigraph.json_struct import JsonStruct
 from omnigraph.ops.indexes import find_matching_index, map_types
@@ -35,7 +35,7 @@ from omnigraph.storage.index_staging import (
     plan_segments,
     stage_segments,
 )
-from omnigraph.storage.lance_table import LanceTable, is_blob, read_ahead
+from omnigraph.storage.lance_table import LanceTable, is_blob, read_ahead, write_key_page
 from omnigraph.storage.object_store import StoreUnavailableError
 from omnigraph.storage.staging import StagedWrite
 from omnigraph.storage.vector_search import list_vector_indexes
@@ -258,7 +258,10 @@ class OptimizeAttempt:
                 self._session.store.objects.delete(file)
         except StoreUnavailableError as error:
             log.warning("files that %s does not use were not removed: %s", self._key, error)
-        self._measure_recall(LanceTable(self._session.handles, pin.path, pin.version))
+        published = LanceTable(self._session.handles, pin.path, pin.version)
+        if self._call.is_tail:
+            write_key_page(published, list_looked_up(self._type))
+        self._measure_recall(published)
         return done
 
     def _measure_recall(self, table: LanceTable) -> None:

@@ -11,6 +11,7 @@ from omnigraph.commit.purges import Purge
 from omnigraph.commit.time_travel import CommitMissingError
 from omnigraph.engine.migrating.type_changes import CatalogChange
 from omnigraph.engine.search.index_codec import build_text_prefix
+from omnigraph.engine.tables.key_pages import build_page_key
 from omnigraph.ops.session import Session
 from omnigraph.storage.column_purge import purge_dropped_columns
 from omnigraph.storage.lance_table import LanceTable
@@ -50,6 +51,7 @@ def forget(session: Session, before: Snapshot, purges: Sequence[Purge], moves: S
     for purge in purges:
         table = LanceTable(session.handles, purge.path, before.pins[purge.table_key].version)
         names = table.schema.names if purge.property is None else [purge.property]
+        keys.append(build_page_key(purge.path))
         prefixes += [build_text_prefix(table.path, table.find_field_number(name)) for name in names]
     try:
         if prefixes:

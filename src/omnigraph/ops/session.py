@@ -29,6 +29,7 @@ from omnigraph.engine.constraints.record_size import MAX_BLOB_BYTES
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.row_security.masked_tables import MaskedTables
 from omnigraph.engine.tables.graph_cache import GraphCache
+from omnigraph.engine.tables.key_pages import StoredKeyPages
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.argument_checks import check_instant, check_text
@@ -97,7 +98,8 @@ class Session:
         self.handles.explain = partial(explain_pin, self.branches)
         derived = DerivedCache(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
         self.reads = GraphCache(self.store.runtime.options, derived)
-        self.handles.keys = KeyCache(self.reads.lru)
+        pages = StoredKeyPages(derived) if self.runtime.options.derived_cache else None
+        self.handles.keys = KeyCache(self.reads.lru, pages, is_remote=self.store.local is None)
         self.tails = TailKeeper(self.store.runtime.options)
         self.prepared = QueryCache(self.store.runtime.options.query_text_characters)
 

@@ -139,6 +139,15 @@ class GraphStorage:
         except OSError as error:
             raise convert_os_error(f"write `{path}`", error) from error
 
+    def read_file(self, path: str) -> bytes:
+        """Return the content of a file of a table.
+
+        Raises:
+            ObjectMissingError: There is none.
+        """
+        self.runtime.telemetry.record("table", "get")
+        return self._stored.get(path).data
+
     def wait_for_uploads(self, path: str) -> None:
         """Wait until the files of a table that are written in the background can be read."""
         if self.local is None:

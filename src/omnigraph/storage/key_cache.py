@@ -5,7 +5,7 @@ version that has it, on any branch, and whichever process wrote it. Which of its
 is decided by its deletion file.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, cast
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.concurrency import Lock, create_lock, create_rlock
 from omnigraph.lru_cache import LruCache
 from omnigraph.storage.arrow_buffers import read_numbers
+from omnigraph.storage.carried_rows import CarriedRows
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.fragment_list import Fragment
 from omnigraph.storage.row_addresses import Addresses
@@ -45,9 +46,14 @@ MAX_KEPT_FILES = 128
 # that the limits allow takes 2 ms, a scan for one row 1.3 ms.
 MAX_LOADED_ROWS = 4_096
 MAX_LOADED_BYTES = 256 * 1024
+# On an object store a request takes longer than to transfer this much, and reading parts of a file takes five.
+MAX_FETCHED_ROWS = 65_536
+MAX_FETCHED_BYTES = 1024 * 1024
 # The limit of all rows that are kept of one table.
 MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_NOTED_DELETIONS = 4_096
+# The rows of a page, which each compaction of the tail writes again. Those of larger files are left out first.
+MAX_PAGE_ROWS = 32_768
 # The tables whose looked-up columns are cached from rows that this process writes.
 _MAX_TABLES = 1_024
 # The tables whose last version is remembered, with each of their indexes.
@@ -81,6 +87,7 @@ class KeyedTable(Protocol):
     """What a lookup needs of a table version."""
 
     path: str
+    version: int
 
     def list_fragments(self) -> Sequence[Fragment]:
         """Return all fragments."""
@@ -97,6 +104,33 @@ class KeyedTable(Protocol):
     def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
         """Return the offsets of the deleted rows of some fragments."""
         ...
+
+    def list_carried(self) -> Mapping[Files, CarriedRows]:
+        """Return the rows of tiny files that were read with the version, by these files."""
+        ...
+
+
+class KeyPages(Protocol):
+    """A store of the keys of files, one page for each table: a process that has just started reads none of them."""
+
+    def read(self, path: str) -> "KeyPage | None":
+        """Return the page of a table, None if there is none."""
+        ...
+
+    def write(self, table: KeyedTable, page: "KeyPage") -> None:
+        """Replace the page of a table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """Columns of several files, one after the other, deleted rows included."""
+
+    files: tuple[Files, ...]
+    counts: tuple[int, ...]
+    """The number of rows of each file."""
+    columns: Mapping[int, pa.Array]
+    """By Lance's number of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +169,12 @@ class _FileKeys:
             if parts
             else empty
         )
+
+    def concat(self, files: Sequence[Files]) -> pa.Array:
+        """Return the values of these files, one after the other."""
+        ends = np.append(self.starts[1:], len(self.values)).tolist()
+        places = [self.files[name] for name in files]
+        return pa.concat_arrays([self.values[self.starts[place] : ends[place]] for place in places])
 
     def drop_stale(self, files: Mapping[Files, Fragment]) -> "_FileKeys":
         """Return the values of these files and of the newest others, up to half of what is allowed of them.
@@ -212,8 +252,13 @@ def is_small(rows: pa.Table) -> bool:
 class KeyCache:
     """The keys that lookups of one open graph have read, per table and column, in an LRU cache. Thread-safe."""
 
-    def __init__(self, cache: ByteCache) -> None:
+    def __init__(self, cache: ByteCache, pages: KeyPages | None = None, *, is_remote: bool = False) -> None:
         self._cache = cache
+        # Whether each read is a request to an object store.
+        self._is_remote = is_remote
+        self._pages = pages
+        # The tables whose page was read.
+        self._paged: LruCache[str, bool] = LruCache(_MAX_TABLES)
         self._lock = create_lock()
         # By table, the columns that were looked up: their keys are taken from rows as they are written.
         self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
@@ -256,7 +301,7 @@ class KeyCache:
 
     def list_columns(self, path: str) -> list[str]:
         """Return the names of the columns of a table that were looked up."""
-        return list(self._get_columns(path))
+        return list(self._columns.get(path) or {})
 
     def read_keys(self, table: KeyedTable, column: pa.Field, covered: Collection[int]) -> None:
         """Read the keys of files that are new to this process, as the next lookup would."""
@@ -269,7 +314,7 @@ class KeyCache:
         if self._cache.get(("rows", table.path)) is not None:
             wanted = [(column, table.find_field_number(column.name)) for column in columns]
             chosen = [fragment for fragment in table.list_fragments() if fragment.number in fragments]
-            self._load_rows(table, list(filter(_is_loadable, chosen)), wanted)
+            self._load_rows(table, _choose_loadable(chosen, is_remote=self._is_remote), wanted)
 
     def note_written(self, table: KeyedTable, files: Files, rows: pa.Table) -> None:
         """Add the keys of a file that this process has just written for a table, so that no lookup has to read it."""
@@ -280,7 +325,7 @@ class KeyCache:
             # By the number of each column, as its name may be that of another column on another branch.
             taken = {name: _take_column(rows, name) for name in rows.schema.names}
             self._put_rows(table.path, files, {table.find_field_number(name): taken[name] for name in taken})
-        for name, key in self._get_columns(table.path).items():
+        for name, key in (self._columns.get(table.path) or {}).items():
             # On another branch, the name may be that of another column.
             if name not in rows.schema.names or key[2] != table.find_field_number(name):
                 continue
@@ -322,28 +367,25 @@ class KeyCache:
             before = _NO_ROWS if fragment.deletions is None else known.get((fragment.files, fragment.deletions))
             # Those of a large file are read when they are needed: each write of a group has all before it again.
             if before is not None and len(before) < MAX_NOTED_DELETIONS:
-                self._put_deleted(key, {**known, (fragment.files, name): np.union1d(before, offsets)})
-
-    def _put_deleted(self, key: tuple[object, ...], known: "_DeletedRows") -> None:
-        # Those that are gone come first.
-        kept = dict(islice(known.items(), max(0, len(known) - MAX_STALE_FILES), None))
-        self._cache.put(key, kept, sum(offsets.nbytes + _BYTES_PER_FILE for offsets in kept.values()))
+                _put_deleted(self._cache, key, {**known, (fragment.files, name): np.union1d(before, offsets)})
 
     def take_rows(
-        self, table: KeyedTable, addresses: Addresses, columns: Sequence[pa.Field], *, may_load: bool
+        self, table: KeyedTable, addresses: Addresses, columns: Sequence[pa.Field], loaded: Sequence[pa.Field]
     ) -> tuple[dict[str, pa.Array], Addresses, Addresses]:
         """Return the columns of rows in files whose rows are kept, the addresses of these, and those of other rows.
 
-        Small files are read whole if they `may_load`: not if a column is a blob, of which a scan returns descriptions.
+        Of small files the `loaded` columns are read whole: none if a column is a blob, of which a scan returns
+        descriptions.
         """
         wanted = [(column, table.find_field_number(column.name)) for column in columns]
         fragments = addresses >> np.uint64(32)
         numbers = np.unique(fragments).tolist()
         by_number = {fragment.number: fragment for fragment in table.list_fragments()}
         known = cast("_KeptRows", self._cache.get(("rows", table.path)) or {})
-        if may_load:
+        if loaded:
             hit = [by_number[number] for number in numbers if not _has_columns(known, by_number[number].files, wanted)]
-            known = self._load_rows(table, [fragment for fragment in hit if _is_loadable(fragment)], wanted) or known
+            numbered = [(column, table.find_field_number(column.name)) for column in loaded]
+            known = self._load_rows(table, _choose_loadable(hit, is_remote=self._is_remote), numbered) or known
         parts: dict[str, list[pa.Array]] = {}
         taken = unread = np.empty(0, np.uint64)
         for number in numbers:
@@ -373,13 +415,20 @@ class KeyCache:
     def _read_rows(
         self, table: KeyedTable, fragments: Sequence[Fragment], wanted: Sequence[tuple[pa.Field, int]]
     ) -> "_KeptRows | None":
+        carried = table.list_carried()
+        known: _KeptRows | None = None
+        for fragment in fragments:
+            found = _take_carried(carried.get(fragment.files), fragment, wanted)
+            known = {**(known or {}), **self._put_rows(table.path, fragment.files, found)} if found else known
+        fragments = [fragment for fragment in fragments if not _has_columns(known or {}, fragment.files, wanted)]
+        if not fragments:
+            return known
         names = [column.name for column, _ in wanted]
         batches = list(table.iter_written_rows(names, [fragment.number for fragment in fragments]))
         if sum(batch.num_rows for batch in batches) != sum(fragment.rows for fragment in fragments):
             return None  # a read of the table itself reports what is wrong with it
         rows = pa.Table.from_batches(batches)
         start = 0
-        known: _KeptRows | None = None
         for fragment in fragments:
             part = rows.slice(start, fragment.rows)
             columns = {number: _take_column(part, column.name) for column, number in wanted}
@@ -434,6 +483,7 @@ class KeyCache:
             return known
         with self._loading.get_or_build(key, create_rlock):
             known = _get_keys(self._cache, key, column)
+            known = self._find_copies(table, column, key, known, tail)
             missing = {name: fragment for name, fragment in tail.files.items() if name not in known.files}
             if not missing:
                 return known
@@ -446,11 +496,59 @@ class KeyCache:
         # Another thread, on another branch, may have dropped files of this tail.
         return merged if tail.files.keys() <= merged.files.keys() else known.add(list(missing), counts, values)
 
+    def _find_copies(
+        self, table: KeyedTable, column: pa.Field, key: tuple[object, ...], known: _FileKeys, tail: _Tail
+    ) -> _FileKeys:
+        """Add the keys of files that were read with the version, or are in the page of the table."""
+        copies = _take_copies(table, column, [files for files in tail.files if files not in known.files], tail)
+        if copies:
+            counts = [len(values) for values in copies.values()]
+            known = self._add(key, known, list(copies), counts, pa.concat_arrays(copies.values()))
+        if self._pages is None or tail.files.keys() <= known.files.keys() or self._paged.get(table.path):
+            return known
+        # Once for all columns: each later one finds its keys in the cache.
+        self._paged.put(table.path, True)
+        page = self._pages.read(table.path)
+        if page is None:
+            return known
+        for field_number, values in page.columns.items():
+            place = ("keys", table.path, field_number, str(values.type))
+            before = known if place == key else _FileKeys(values.slice(0, 0), _NO_ROWS, {})
+            added = self._add(place, before, list(page.files), list(page.counts), values)
+            known = added if place == key else known
+        return known
+
+    def write_page(
+        self, table: KeyedTable, columns: Sequence[pa.Field], find_covered: Callable[[str], Collection[int]]
+    ) -> None:
+        """Write the page of a table: the keys of the files that a new process would have to read.
+
+        `find_covered` returns the fragments in which an index finds the values of a column.
+        """
+        if self._pages is None or not columns:
+            return
+        covered = frozenset.intersection(*(frozenset(find_covered(column.name)) for column in columns))
+        tail = _EMPTY_TAIL.extend(tuple(table.list_fragments()), covered)
+        chosen: list[Fragment] = []
+        room = MAX_PAGE_ROWS
+        for fragment in sorted(tail.files.values(), key=lambda fragment: fragment.rows):
+            room -= fragment.rows
+            if room >= 0:
+                chosen.append(fragment)
+        files = tuple(fragment.files for fragment in chosen)
+        loaded = [self._load(table, column, tail, drops_others=False) for column in columns]
+        known = [keys for keys in loaded if keys is not None]
+        if files and len(known) == len(columns):
+            numbers = [table.find_field_number(column.name) for column in columns]
+            values = [keys.concat(files) for keys in known]
+            page = KeyPage(files, tuple(fragment.rows for fragment in chosen), dict(zip(numbers, values, strict=True)))
+            self._pages.write(table, page)
+
     def _find_ids(
         self, table: KeyedTable, files: Sequence[Files], positions: Positions, offsets: Positions
     ) -> pa.Array | None:
         """Return the ids of rows, given by the positions of their files in a list and their offsets, if cached."""
-        known = cast("_FileKeys | None", self._cache.get(self._get_columns(table.path).get(ID, ())))
+        known = cast("_FileKeys | None", self._cache.get((self._columns.get(table.path) or {}).get(ID, ())))
         if known is None:
             return None
         # Once for each file: the node with most edges may have thousands of rows in a file.
@@ -474,23 +572,33 @@ class KeyCache:
                 loaded: _DeletedRows = {(f.files, f.deletions): rows for f, rows in zip(missing, read, strict=True)}
                 with self._lock:
                     known = cast("_DeletedRows", self._cache.get(key) or {}) | known
-                    self._put_deleted(key, {f: rows for f, rows in known.items() if f[0] in tail.files} | loaded)
+                    _put_deleted(
+                        self._cache, key, {f: rows for f, rows in known.items() if f[0] in tail.files} | loaded
+                    )
             known = known | loaded
         return [known[fragment.files, fragment.deletions] for fragment in fragments]
 
     def _note_column(self, path: str, column: str, key: tuple[object, ...]) -> None:
         with self._lock:
             # A new mapping, because `note_written` iterates over the old one.
-            self._columns.put(path, {**self._get_columns(path), column: key})
-
-    def _get_columns(self, path: str) -> dict[str, tuple[object, ...]]:
-        """Return the columns of a table that were looked up, with the key of each in the cache."""
-        return self._columns.get(path) or {}
+            self._columns.put(path, {**(self._columns.get(path) or {}), column: key})
 
 
 def _get_keys(cache: ByteCache, key: tuple[object, ...], column: pa.Field) -> _FileKeys:
     known = cast("_FileKeys | None", cache.get(key))
     return _FileKeys(pa.array([], column.type), np.empty(0, np.int64), {}) if known is None else known
+
+
+def _put_deleted(cache: ByteCache, key: tuple[object, ...], known: "_DeletedRows") -> None:
+    # Those that are gone come first.
+    kept = dict(islice(known.items(), max(0, len(known) - MAX_STALE_FILES), None))
+    cache.put(key, kept, sum(offsets.nbytes + _BYTES_PER_FILE for offsets in kept.values()))
+
+
+def _choose_loadable(fragments: Sequence[Fragment], *, is_remote: bool) -> list[Fragment]:
+    """Return those whose file is so small that it is read whole for a few of its rows."""
+    rows, nbytes = (MAX_FETCHED_ROWS, MAX_FETCHED_BYTES) if is_remote else (MAX_LOADED_ROWS, MAX_LOADED_BYTES)
+    return [fragment for fragment in fragments if fragment.rows <= rows and 0 < fragment.nbytes <= nbytes]
 
 
 def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Field, int]]) -> bool:
@@ -499,9 +607,27 @@ def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Fie
     return all(number in kept and kept[number].type == column.type for column, number in wanted)
 
 
-def _is_loadable(fragment: Fragment) -> bool:
-    """Return whether a file is so small that it is read whole for a few of its rows."""
-    return fragment.rows <= MAX_LOADED_ROWS and 0 < fragment.nbytes <= MAX_LOADED_BYTES
+def _take_copies(table: KeyedTable, column: pa.Field, wanted: Sequence[Files], tail: _Tail) -> dict[Files, pa.Array]:
+    """Return a column of those files of which the version carries the rows."""
+    number = table.find_field_number(column.name)
+    carried = table.list_carried()
+    columns = {files: carried[files].get_column(number, column.type) for files in wanted if files in carried}
+    return {
+        files: values
+        for files, values in columns.items()
+        if values is not None and len(values) == tail.files[files].rows
+    }
+
+
+def _take_carried(
+    carried: CarriedRows | None, fragment: Fragment, wanted: Sequence[tuple[pa.Field, int]]
+) -> "_Columns":
+    """Return the columns of a file from a copy of its rows; nothing if one of them is missing."""
+    if carried is None or carried.rows != fragment.rows:
+        return {}
+    columns = {number: carried.get_column(number, column.type) for column, number in wanted}
+    found = {number: values for number, values in columns.items() if values is not None}
+    return found if len(found) == len(columns) else {}
 
 
 def _take_column(rows: pa.Table, name: str) -> pa.Array:

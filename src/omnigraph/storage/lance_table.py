@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage import filters
+from omnigraph.storage.carried_rows import CarriedRows, decode_carried
 from omnigraph.storage.checksums import parse_deletion_checksum
 from omnigraph.storage.columnar_sets import Positions
 from omnigraph.storage.data_file_reader import DataFileReader, open_data_file
@@ -27,6 +28,7 @@ from omnigraph.storage.table_cache import PinUnreadableError, TableCache, Verify
 from omnigraph.storage.take_rows import take_rows
 from omnigraph.storage.verification import SMALL_BYTES, Mismatch
 from omnigraph.storage.watch import Watch
+from omnigraph.storage.whole_files import fetch_rows
 
 # The column that `with_address` adds: `fragment << 32 | offset`, where offsets count deleted rows too.
 ADDRESS = "_rowaddr"
@@ -127,7 +129,7 @@ class LanceTable:
         has_value = f"`{column}` is not null"
         with self.guard_read(has_value):
             scanner = dataset.scanner(
-                columns=[], filter=has_value, fragments=self._select_fragments(fragments), with_row_id=True
+                columns=[], filter=has_value, fragments=_select_fragments(self, fragments), with_row_id=True
             )
             return int(scanner.count_rows())
 
@@ -185,7 +187,7 @@ class LanceTable:
             for batch in dataset.scanner(
                 columns=None if columns is None else list(columns),
                 filter=where,
-                fragments=None if fragments is None else self._select_fragments(fragments),
+                fragments=None if fragments is None else _select_fragments(self, fragments),
                 offset=None if within is None else within.start,
                 limit=None if within is None else len(within),
                 batch_size=batch_rows,
@@ -296,17 +298,28 @@ class LanceTable:
 
     def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of these fragments in batches, in their order, including the values of deleted rows."""
+        # Several files are read at the same time by Lance.
         dataset = self.handles.open(self.path, self.version)
+        if len(fragments) == 1:
+            rows = fetch_rows(self.handles.store, self.path, dataset, fragments[0], columns)
+            if rows is not None:
+                yield from rows.to_batches()
+                return
         # Lance returns deleted rows only together with row ids, which cost it no read.
         scanner = dataset.scanner(
             columns=list(columns),
-            fragments=self._select_fragments(fragments),
+            fragments=_select_fragments(self, fragments),
             include_deleted_rows=True,
             with_row_id=True,
             batch_readahead=BATCH_READAHEAD,
         )
         with self.guard_read():
             yield from scanner.to_batches()
+
+    def list_carried(self) -> dict[tuple[str, ...], CarriedRows]:
+        """Return the rows that the file of this version carries, by the files that they are a copy of."""
+        decoded = map(decode_carried, self.handles.carried.get_read(self.path, self.version).values())
+        return {rows.files: rows for rows in decoded if rows is not None}
 
     def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
         """Return the ascending offsets of the deleted rows of each of these fragments.
@@ -315,7 +328,7 @@ class LanceTable:
         decoded. For others Lance scans the addresses of live rows, without a request for a file that it has cached.
         """
         verify(self)
-        with_deletions = [fragment for fragment in self._select_fragments(fragments) if fragment.num_deletions]
+        with_deletions = [fragment for fragment in _select_fragments(self, fragments) if fragment.num_deletions]
         # On an object store a deletion file costs a request that Lance may have made already.
         min_rows = MIN_DELETION_FILE_ROWS if self.handles.store.location.is_local else _UNLIMITED_ROWS
         large = [fragment.metadata for fragment in with_deletions if fragment.physical_rows >= min_rows]
@@ -341,12 +354,6 @@ class LanceTable:
             reader = open_data_file(self.handles.store, self.path, dataset, fragment, guard) if is_possible else None
             self._data_files[fragment] = reader
         return self._data_files[fragment]
-
-    def _select_fragments(self, fragments: Sequence[int]) -> list[lance.LanceFragment]:
-        dataset = self.handles.open(self.path, self.version)
-        # Not from `get_fragments`: it takes 0.8 ms for a thousand fragments, also if only one is needed.
-        selected = {number: dataset.get_fragment(number) for number in fragments}
-        return [_require_fragment(number, selected[number]) for number in fragments]
 
     def measure_index_coverage(self) -> tuple[IndexCoverage, ...]:
         """Return all indexes of this version by name, each with the number of fragments it covers."""
@@ -496,6 +503,13 @@ def find_malformed_deletions(table: LanceTable, fragment: Fragment) -> Mismatch 
     return None
 
 
+def _select_fragments(table: LanceTable, fragments: Sequence[int]) -> list[lance.LanceFragment]:
+    dataset = table.handles.open(table.path, table.version)
+    # Not from `get_fragments`: it takes 0.8 ms for a thousand fragments, also if only one is needed.
+    selected = {number: dataset.get_fragment(number) for number in fragments}
+    return [_require_fragment(number, selected[number]) for number in fragments]
+
+
 def _require_fragment(number: int, fragment: lance.LanceFragment | None) -> lance.LanceFragment:
     if fragment is None:
         raise KeyError(number)
@@ -524,8 +538,11 @@ def _find_few(
         known.clear()
         if ROW_NUMBER not in columns:
             fields = [schema.field(name) for name in columns]
-            may_load = not any(map(is_blob, fields))
-            known, taken, unread = cache.take_rows(table, unread, fields, may_load=may_load)
+            loaded = [] if any(map(is_blob, fields)) else fields
+            # One request reads the whole file.
+            if loaded and table.handles.store.local is None:
+                loaded = [field for field in schema if not is_blob(field)]
+            known, taken, unread = cache.take_rows(table, unread, fields, loaded)
             known[ADDRESS] = pa.array(taken)
     # Other values are read, but only from the fragments that have a row.
     fragments = [*cached.uncached, *np.unique(unread >> np.uint64(32)).tolist()]
@@ -561,6 +578,14 @@ def read_ahead(table: LanceTable, fragments: Collection[int]) -> None:
         if name in schema.names:
             cache.read_keys(table, schema.field(name), _find_covered_fragments(table, name))
     cache.read_rows(table, [field for field in schema if not is_blob(field)], fragments)
+
+
+def write_key_page(table: LanceTable, columns: Sequence[str]) -> None:
+    """Keep the keys of files that no index covers where a new process reads them all at once."""
+    cache = table.handles.keys
+    if cache is not None:
+        fields = [table.schema.field(name) for name in columns if name in table.schema.names]
+        cache.write_page(table, fields, lambda name: _find_covered_fragments(table, name))
 
 
 def _select_fields(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:

@@ -1,11 +1,14 @@
-"""Encode small data files for an object store on the local disk, so that they are uploaded in the background.
+"""Encode and decode small data files of an object store on the local disk.
 
 Lance uploads a file while it writes it, and its writer waits for the answer. A chain of writes, each of which depends
-on the one before, would wait for each of them in turn.
+on the one before, would wait for each of them in turn. And it reads a file in parts: one of 100 KB by five requests,
+each of which waits for the one before.
 """
 
 import tempfile
 import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from lance.fragment import write_fragments
 from omnigraph.storage.fragment_list import build_fragment_json
 from omnigraph.storage.layout import LANCE_STORAGE_VERSION
 from omnigraph.storage.protobuf import iter_parts, join_parts
-from omnigraph.storage.version_codec import FRAGMENTS, INDEX_SECTION
+from omnigraph.storage.version_codec import FRAGMENTS, INDEX_SECTION, decode_version
 
 _lock = threading.Lock()
 # Removed when the process ends. It is empty: a file is removed once it is read.
@@ -31,14 +34,35 @@ def create_twin(dataset: LanceDataset) -> LanceDataset:
     Raises:
         OSError: There is no directory for temporary files.
     """
+    manifest = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - there is no public way
+    parts = [part for part in iter_parts(manifest) if part[0] not in {FRAGMENTS, INDEX_SECTION}]
+    return LanceDataset(_get_directory(), int(dataset.version), serialized_manifest=join_parts(parts))
+
+
+def decode_file(dataset: LanceDataset, name: str, fragment: int, data: bytes, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a fragment of a table, deleted rows too, from the content of its one data file.
+
+    Raises:
+        OSError: There is no directory for temporary files.
+        UnknownFormatError: The version has another form.
+    """
+    # A directory of its own, as two threads may decode the same file.
+    with tempfile.TemporaryDirectory(dir=_get_directory(), ignore_cleanup_errors=True) as directory:
+        path = Path(directory, "data", name)
+        path.parent.mkdir()
+        path.write_bytes(data)
+        content = decode_version(bytes(dataset._ds.serialized_manifest()))  # noqa: SLF001 - there is no public way
+        manifest = content.isolate(fragment).encode_manifest(datetime.now(UTC))
+        alone = LanceDataset(directory, int(dataset.version), serialized_manifest=manifest)
+        return alone.scanner(columns=list(columns)).to_table()
+
+
+def _get_directory() -> str:
     with _lock:
         if not _directories:
             _directories.append(tempfile.TemporaryDirectory(prefix="omnigraph-", ignore_cleanup_errors=True))
         # One for all: Lance gives each file a name of its own, and a long-lived process has many versions.
-        path = _directories[0].name
-    manifest = bytes(dataset._ds.serialized_manifest())  # noqa: SLF001 - there is no public way
-    parts = [part for part in iter_parts(manifest) if part[0] not in {FRAGMENTS, INDEX_SECTION}]
-    return LanceDataset(path, int(dataset.version), serialized_manifest=join_parts(parts))
+        return _directories[0].name
 
 
 def encode_rows(twin: LanceDataset, rows: pa.Table) -> tuple[dict[str, Any], bytes]:

@@ -21,6 +21,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 
 from omnigraph.errors import CorruptError, Kind, OmnigraphError
+from omnigraph.storage.carried_rows import encode_carried
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import stamp_fragment
 from omnigraph.storage.fragment_list import build_fragment_json, decode_json, encode_json
@@ -474,8 +475,12 @@ def _upload_rows(table: LanceTable, stored: pa.Table, rows: pa.Table) -> str:
 
 
 def _note_written(table: LanceTable, fragment: Mapping[str, Any], rows: pa.Table) -> None:
-    if table.handles.keys is not None:
-        table.handles.keys.note_written(table, tuple(file["path"] for file in fragment["files"]), rows)
+    files = tuple(file["path"] for file in fragment["files"])
+    handles = table.handles
+    numbers = handles.read_facts(table.path, table.version).numbers
+    handles.carried.note_written(files[0], encode_carried(files, rows, numbers))
+    if handles.keys is not None:
+        handles.keys.note_written(table, files, rows)
 
 
 class _BatchSource:

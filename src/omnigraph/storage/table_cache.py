@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.lru_cache import LruCache
+from omnigraph.storage.carried_rows import CarriedCache
 from omnigraph.storage.cas_table_errors import REPAIR_HINT
 from omnigraph.storage.fragment_list import Fragment, list_fragments
 from omnigraph.storage.graph_storage import GraphStorage
@@ -17,10 +18,17 @@ from omnigraph.storage.io_counters import attribute_requests, convert_store_erro
 from omnigraph.storage.key_cache import KeyCache
 from omnigraph.storage.layout import build_version_key
 from omnigraph.storage.local_encoding import create_twin
-from omnigraph.storage.object_store import ObjectMissingError
+from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableError
 from omnigraph.storage.row_file_codec import RowFileLayout
 from omnigraph.storage.verification import raise_mismatch
-from omnigraph.storage.version_codec import VersionContent, decode_indexes, decode_version
+from omnigraph.storage.version_codec import (
+    VersionContent,
+    decode_indexes,
+    decode_version,
+    read_number,
+    split_file,
+)
+from omnigraph.telemetry import log as telemetry_log
 
 # Limits of open handles in all, and per table. A handle holds the list of all fragments of its version.
 MAX_CACHED_HANDLES = 512
@@ -81,6 +89,11 @@ class PinUnreadableError(OmnigraphError):
         self.is_counted = is_counted
         # The newest commit whose state does not need it.
         self.readable = readable
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a commit needs the version, or nothing is known about that."""
+        return self.table_key is None or bool(self.branches or self.commits) or not self.is_counted
 
     def __str__(self) -> str:
         table = "" if self.table_key is None else f"{self.table_key}: "
@@ -223,6 +236,7 @@ class TableCache:
         self._facts: LruCache[tuple[str, int], VersionFacts] = LruCache(MAX_CACHED_HANDLES)
         # By table, the content of the version that this process created last: the next one is made of it.
         self._contents: LruCache[str, VersionContent] = LruCache(MAX_CACHED_CONTENTS)
+        self.carried = CarriedCache()
 
     def open(self, path: str, version: int) -> lance.LanceDataset:
         """Return the dataset at exactly this version.
@@ -235,9 +249,9 @@ class TableCache:
             manifest = self._manifests.get((path, version))
             # Two threads may open the same version, so that other tables need not wait for the store.
             if manifest is None:
-                dataset = self.open_uncached(path, version)
+                dataset = _open_file(self, path, version) or self.open_uncached(path, version)
             else:
-                dataset = self._build_handle(path, version, manifest)
+                dataset = self.build_handle(path, version, manifest)
             self.put(path, dataset)
         return dataset
 
@@ -245,12 +259,7 @@ class TableCache:
         """Open a private handle: some methods of a handle move it to another version. Raises as `open`."""
         uri = self.store.resolve_table_uri(path)
         self.store.wait_for_uploads(path)
-        if self.is_verifying and self.store.verifier.is_verifying_reads:
-            with self.translate_verify_errors(path):
-                raise_mismatch(
-                    self.store.verifier.find_version_mismatch(path, version),
-                    lambda key, reason: PinUnreadableError(path, version, f"{key}: {reason}"),
-                )
+        _verify_version(self, path, version)
         with attribute_requests(self.store.runtime.telemetry, "table"):
             try:
                 dataset = lance.dataset(
@@ -267,10 +276,10 @@ class TableCache:
                     raise
                 raise self.explain(PinUnreadableError(path, version, f"Lance failed on it: {error}")) from error
         if self.is_verifying:
-            self._check_rows(path, version, dataset)
+            self.check_rows(path, version, dataset)
         return dataset
 
-    def _build_handle(self, path: str, version: int, manifest: bytes) -> lance.LanceDataset:
+    def build_handle(self, path: str, version: int, manifest: bytes) -> lance.LanceDataset:
         """Return a handle of a version whose manifest is in memory; no file is read."""
         return lance.LanceDataset(
             self.store.resolve_table_uri(path),
@@ -336,6 +345,7 @@ class TableCache:
                 except ObjectMissingError as error:
                     raise self.explain(PinUnreadableError(path, version, str(error))) from error
                 content = replace(content, indexes=decode_indexes(file))
+            content = replace(content, carried=self.carried.get_read(path, version))
             self.put_content(path, content)
         return content
 
@@ -386,7 +396,7 @@ class TableCache:
         except OSError as error:
             raise convert_store_error(f"read {path}", error) from error
 
-    def _check_rows(self, path: str, version: int, dataset: lance.LanceDataset) -> None:
+    def check_rows(self, path: str, version: int, dataset: lance.LanceDataset) -> None:
         """Compare the number of rows of a version with its pin; needs no request."""
         expected = self.store.verifier.get_expected(path, version)
         rows = int(dataset.count_rows()) if expected is not None else 0
@@ -396,7 +406,14 @@ class TableCache:
 
     def forget(self, path: str, version: int) -> None:
         """Drop the handle of a version whose files are about to be removed, because no commit will have it."""
-        for cached in (self._open, self._manifests, self._fragments, self._verified, self._facts, self.created_rows):
+        for cached in (
+            self._open,
+            self._manifests,
+            self._fragments,
+            self._verified,
+            self._facts,
+            self.created_rows,
+        ):
             cached.pop((path, version))
 
     def list_open(self) -> list[tuple[str, int]]:
@@ -413,3 +430,42 @@ class TableCache:
         for key in dropped:
             if key not in self._manifests:
                 self._fragments.pop(key)
+
+
+def _open_file(handles: TableCache, path: str, version: int) -> lance.LanceDataset | None:
+    """Open a version by one read of its file; None if that fails: then Lance opens it, or says what is wrong."""
+    # A search for damage is about what Lance reads.
+    if not handles.is_verifying:
+        return None
+    handles.store.resolve_table_uri(path)
+    handles.store.wait_for_uploads(path)
+    _verify_version(handles, path, version)
+    try:
+        data = handles.store.read_file(build_version_key(path, version))
+        manifest, carried = split_file(data)
+        if read_number(manifest) != version:
+            return None
+        with attribute_requests(handles.store.runtime.telemetry, "table"):
+            dataset = handles.build_handle(path, version, manifest)
+            _ = dataset.schema
+    except StoreUnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, Lance's own way of opening it reports it
+        telemetry_log.debug("Lance opens version %s of %s: %r", version, path, error)
+        return None
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        return None
+    handles.check_rows(path, version, dataset)
+    handles.carried.put_read(path, version, carried)
+    return dataset
+
+
+def _verify_version(handles: TableCache, path: str, version: int) -> None:
+    if handles.is_verifying and handles.store.verifier.is_verifying_reads:
+        with handles.translate_verify_errors(path):
+            raise_mismatch(
+                handles.store.verifier.find_version_mismatch(path, version),
+                lambda key, reason: PinUnreadableError(path, version, f"{key}: {reason}"),
+            )

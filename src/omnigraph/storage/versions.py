@@ -15,7 +15,7 @@ from omnigraph.ids import draw_bytes
 from omnigraph.storage.checksums import format_checksum
 from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
-from omnigraph.storage.fragment_list import FragmentJson, list_written_fragments
+from omnigraph.storage.fragment_list import Fragment, FragmentJson, list_written_fragments
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.index_staging import index_from_json
 from omnigraph.storage.io_counters import attribute_requests, translate_store_errors
@@ -24,7 +24,7 @@ from omnigraph.storage.layout import format_detached_name
 from omnigraph.storage.schema_staging import build_freed_schema, build_relaxed_schema, build_schema
 from omnigraph.storage.staging import StagedWrite, WriteKind
 from omnigraph.storage.table_cache import TableCache
-from omnigraph.storage.version_codec import TooManyFragmentsError, UnknownFormatError
+from omnigraph.storage.version_codec import TooManyFragmentsError, UnknownFormatError, VersionContent
 from omnigraph.telemetry import log as telemetry_log
 
 # The writes that leave all fragments as they are but those they name.
@@ -64,46 +64,82 @@ def apply(handles: TableCache, staged: StagedWrite, base: int) -> int:
     # The preview can be used only if the write was not rebased since.
     is_previewed = staged.preview and staged.base == staged.origin
     rewritten = staged.preview if is_previewed else build_preview(handles, staged)
-    if not staged.indexes and not staged.replaced_indexes:
-        return rewritten
-    indexed = _commit(handles, staged.path, handles.open(staged.path, rewritten), _build_index_operation(staged))
-    # An intermediate version is no longer needed; a preview is removed by its owner.
-    if not is_previewed:
-        handles.store.objects.delete(f"{staged.path}/{format_detached_name(rewritten)}")
-    return indexed
+    version = rewritten
+    if staged.indexes or staged.replaced_indexes:
+        version = _commit(handles, staged.path, handles.open(staged.path, rewritten), _build_index_operation(staged))
+    settled = _settle(handles, staged, base, version)
+    # Intermediate versions are no longer needed; a preview is removed by its owner.
+    for unused in {rewritten, version} - {settled, staged.preview if is_previewed else settled}:
+        handles.store.objects.delete(f"{staged.path}/{format_detached_name(unused)}")
+    return settled
+
+
+def _settle(handles: TableCache, staged: StagedWrite, base: int, version: int) -> int:
+    """Write a compacted version of Lance again, as `VersionContent.settle` says; return its number."""
+    path = staged.path
+    rewritten = {fragment["id"] for text in staged.rewrites for fragment in json.loads(text)["new"]}
+    try:
+        carried = handles.read_content(path, base).carried
+        content = handles.read_content(path, version).settle(int.from_bytes(draw_bytes(8)), rewritten, carried)
+    except UnknownFormatError as error:
+        telemetry_log.info("a compacted version of %s stays as Lance wrote it: %s", path, error)
+        return version
+    fragments = handles.list_fragments(path, version)
+    rows = sum(fragment.rows - fragment.deleted for fragment in fragments)
+    _write_version(handles, path, content, fragments, rows, expected=rows)
+    _inherit_level(handles, path, content.number, version)
+    handles.keep_facts(path, version, content.number)
+    return content.number
+
+
+def _write_version(
+    handles: TableCache,
+    path: str,
+    content: VersionContent,
+    fragments: tuple[Fragment, ...] | None,
+    rows: int | None,
+    *,
+    expected: int,
+) -> None:
+    """Write the file of a version, of which the fragments and the number of rows may be known.
+
+    `expected` is the number of rows that its pin will have.
+    """
+    store = handles.store
+    manifest = content.encode_manifest(store.runtime.clock.now())
+    data = content.encode_file(manifest)
+    store.write_file(f"{path}/{format_detached_name(content.number)}", data)
+    store.runtime.faults.reach("version.written")
+    if store.location.is_local:
+        store.verifier.expect(path, content.number, format_checksum(data), expected)
+    handles.put_created(path, content.number, manifest, fragments, rows)
+    handles.put_content(path, content)
 
 
 def _apply_rows(handles: TableCache, staged: StagedWrite, base: int) -> int:
     """Create a version that differs from its base in the rows of a write; return its number."""
-    store, path = handles.store, staged.path
+    path = staged.path
     written = [json.loads(text) for text in staged.written]
     updated = [json.loads(text) for text in staged.updated]
     try:
         before = handles.read_content(path, base)
-        content = before.apply(int.from_bytes(draw_bytes(8)), written, updated, staged.removed)
+        number = int.from_bytes(draw_bytes(8))
+        content = before.apply(number, written, updated, staged.removed, handles.carried.get_written)
     except TooManyFragmentsError as error:
         raise FragmentNumbersExhaustedError(path) from error
     except UnknownFormatError as error:
         telemetry_log.info("Lance creates a version of %s: %s", path, error)
         dataset = handles.open(path, base)
         return _commit(handles, path, dataset, _build_operation(staged, dataset))
-    manifest = content.encode_manifest(store.runtime.clock.now())
-    data = content.encode_file(manifest)
-    version = content.number
-    store.write_file(f"{path}/{format_detached_name(version)}", data)
-    store.runtime.faults.reach("version.written")
-    if store.location.is_local:
-        store.verifier.expect(path, version, format_checksum(data), staged.rows_after)
     fragments = handles.get_fragments(path, base)
     if fragments is not None:
         fragments = list_written_fragments(fragments, written, updated, staged.removed, before.highest + 1)
     # An append may be applied to a version with more rows than the one that it was staged on.
     rows = staged.rows_after if staged.base == base else None
-    handles.put_created(path, version, manifest, fragments, rows)
-    _inherit_level(handles, path, version, base)
-    handles.put_content(path, content)
-    handles.keep_facts(path, base, version)
-    return version
+    _write_version(handles, path, content, fragments, rows, expected=staged.rows_after)
+    _inherit_level(handles, path, content.number, base)
+    handles.keep_facts(path, base, content.number)
+    return content.number
 
 
 def build_preview(handles: TableCache, staged: StagedWrite) -> int:

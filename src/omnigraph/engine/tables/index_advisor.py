@@ -36,6 +36,12 @@ def recommend_indexes(type_: AnyType) -> tuple[RecommendedIndex, ...]:
     return tuple({(index.column, index.kind): index for index in _iter_recommended(type_)}.values())
 
 
+def list_looked_up(type_: AnyType) -> list[str]:
+    """Return the columns of a type's table in which each write looks values up: ids, ends and unique values."""
+    names = [name for group in type_.unique for name in group if not _is_id_copy(type_, name)]
+    return list(dict.fromkeys([ID, *((SRC, DST) if isinstance(type_, EdgeType) else ()), *names]))
+
+
 def _iter_recommended(type_: AnyType) -> Iterator[RecommendedIndex]:
     for column in (ID, SRC, DST) if isinstance(type_, EdgeType) else (ID,):
         yield RecommendedIndex(column, BTREE, is_consulted=True)

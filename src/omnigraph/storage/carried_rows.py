@@ -1,0 +1,157 @@
+"""Carry the rows of tiny new files in the file of a table version, so that a new process reads none of these files.
+
+Each write makes a tiny data file, and a process that has just started needs the keys of all that no index covers: one
+request for each. The file of the version is read anyway. So it also contains these rows, between the list of indexes
+and the manifest, where Lance looks for nothing. They are a copy: a reader that finds none, or damaged ones, reads the
+data files.
+"""
+
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from omnigraph.lru_cache import LruCache
+
+# A file with more rows, or of which less than this many bytes can't tell, is read when its keys are needed.
+MAX_CARRIED_ROWS: Final = 8
+MAX_ENTRY_BYTES: Final = 1_024
+# Longer texts are seldom keys; the file is read for them.
+_MAX_TEXT_BYTES: Final = 256
+# Of all files together, the newest: a tail has about 50 files, with some 150 bytes each.
+MAX_CARRIED_FILES: Final = 128
+MAX_CARRIED_BYTES: Final = 16 * 1024
+_MAX_VERSIONS: Final = 512
+_MAX_WRITTEN_BYTES: Final = 4 * 1024 * 1024
+
+# At the end of the section: its size, its checksum, and a mark.
+_TRAILER: Final = struct.Struct("<2I8s")
+_MARK: Final = b"OGROWS\x001"
+_INSTANT: Final = pa.timestamp("us", "UTC")
+# The types of columns that are carried, and the plain ones that their values are encoded as.
+_PLAIN_TYPES: Final[Mapping[pa.DataType, pa.DataType]] = {
+    **{type_: type_ for type_ in (pa.utf8(), pa.bool_(), pa.int32(), pa.int64(), pa.uint32(), pa.uint64())},
+    pa.float32(): pa.float32(),
+    pa.float64(): pa.float64(),
+    pa.date32(): pa.int32(),
+    _INSTANT: pa.int64(),
+}
+
+# Encoded rows by the number of their fragment, in its order.
+Carried = Mapping[int, bytes]
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder()
+
+
+class CarriedCache:
+    """The encoded rows of versions that were read, and of files that this process has just written. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._read: LruCache[tuple[str, int], Carried] = LruCache(_MAX_VERSIONS)
+        self._written: LruCache[str, bytes] = LruCache(_MAX_WRITTEN_BYTES)
+
+    def get_read(self, path: str, version: int) -> Carried:
+        """Return what the file of a version carries, if it was opened; needs no request."""
+        return self._read.get((path, version)) or {}
+
+    def put_read(self, path: str, version: int, carried: Carried) -> None:
+        """Keep what the file of a version carries."""
+        self._read.put((path, version), carried)
+
+    def note_written(self, name: str, rows: bytes | None) -> None:
+        """Keep the rows of a file that was just written, for the version that will carry them."""
+        if rows is not None:
+            self._written.put(name, rows, len(rows))
+
+    def get_written(self, name: str) -> bytes | None:
+        """Return the rows of a file that this process has just written."""
+        return self._written.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedRows:
+    """The rows of the files of one fragment."""
+
+    files: tuple[str, ...]
+    rows: int
+    columns: Mapping[int, Sequence[Any]]
+    """The values of columns by Lance's number of each; columns of other types, and of long texts, are missing."""
+
+    def get_column(self, number: int, type_: pa.DataType) -> pa.Array | None:
+        """Return the values of a column, None if they are not carried."""
+        values = self.columns.get(number)
+        if values is None or len(values) != self.rows or not _is_carried(type_):
+            return None
+        try:
+            return pa.array(values, _PLAIN_TYPES[type_]).cast(type_)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return None  # the column had another type when the file was written
+
+
+def encode_carried(files: Sequence[str], rows: pa.Table, numbers: Mapping[str, int]) -> bytes | None:
+    """Return the encoded rows of a file, None if there are too many of them; `numbers` are those of the columns."""
+    if not 0 < rows.num_rows <= MAX_CARRIED_ROWS:
+        return None
+    columns: dict[int, list[Any]] = {}
+    for name in rows.schema.names:
+        column = rows.column(name)
+        # Also one that is null throughout: that a unique value is missing is worth knowing.
+        if not _is_carried(column.type) or name not in numbers:
+            continue
+        values = column.cast(_PLAIN_TYPES[column.type]).to_pylist()
+        if not any(isinstance(value, str) and len(value) > _MAX_TEXT_BYTES for value in values):
+            columns[numbers[name]] = values
+    data = _ENCODER.encode((list(files), rows.num_rows, columns))
+    return data if len(data) <= MAX_ENTRY_BYTES else None
+
+
+def decode_carried(data: bytes) -> CarriedRows | None:
+    """Decode the result of `encode_carried`; None if a later release has encoded it in another form."""
+    try:
+        files, rows, columns = _DECODER.decode(data)
+        return CarriedRows(tuple(files), int(rows), dict(columns))
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return None
+
+
+def add_carried(carried: Carried, new: Mapping[int, bytes]) -> Carried:
+    """Return encoded rows and those of newer fragments, without the oldest if they are too many."""
+    merged = {**carried, **new}
+    size = sum(map(len, merged.values()))
+    for number in list(merged):
+        if len(merged) <= MAX_CARRIED_FILES and size <= MAX_CARRIED_BYTES:
+            break
+        size -= len(merged.pop(number))
+    return merged
+
+
+def encode_section(carried: Carried) -> bytes:
+    """Return the section of a version file; no bytes for no rows."""
+    if not carried:
+        return b""
+    body = _ENCODER.encode(list(carried.items()))
+    return body + _TRAILER.pack(len(body), zlib.crc32(body), _MARK)
+
+
+def decode_section(file: bytes, end: int) -> Carried:
+    """Return what the section that ends at a position of a version file has; nothing if there is none or a bad one."""
+    start = end - _TRAILER.size
+    if start < 0:
+        return {}
+    size, checksum, mark = _TRAILER.unpack_from(file, start)
+    body = file[max(start - size, 0) : start]
+    if mark != _MARK or len(body) != size or zlib.crc32(body) != checksum:
+        return {}
+    try:
+        return {int(number): bytes(data) for number, data in _DECODER.decode(body)}
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return {}
+
+
+def _is_carried(type_: pa.DataType) -> bool:
+    # Extension types, such as that of blobs, can't be hashed.
+    return not isinstance(type_, pa.BaseExtensionType) and type_ in _PLAIN_TYPES

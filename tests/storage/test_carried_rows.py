@@ -1,0 +1,137 @@
+"""The rows of tiny files in the file of a version: what is carried comes back as it was, and damage is noticed."""
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import omnigraph as og
+from mutating import run
+from omnigraph.storage import carried_rows
+from omnigraph.storage.carried_rows import (
+    CarriedRows,
+    add_carried,
+    decode_carried,
+    decode_section,
+    encode_carried,
+    encode_section,
+)
+from omnigraph.storage.layout import build_version_key
+from upkeep_calls import MAINTAINED, exported, settled
+from worlds import CALM, runtime
+
+NOW = dt.datetime(2026, 2, 3, 4, 5, 6, 789, dt.UTC)
+COLUMNS = {
+    "text": pa.array(["ä", None, ""], pa.utf8()),
+    "truth": pa.array([True, None, False]),
+    "small": pa.array([-(2**31), None, 1], pa.int32()),
+    "large": pa.array([2**63 - 1, None, 0], pa.int64()),
+    "count": pa.array([2**64 - 1, None, 0], pa.uint64()),
+    "half": pa.array([0.1, None, -0.0], pa.float32()),
+    "real": pa.array([0.1, None, float("inf")], pa.float64()),
+    "day": pa.array([dt.date(1, 1, 1), None, dt.date(9999, 12, 31)], pa.date32()),
+    "instant": pa.array([NOW, None, NOW], pa.timestamp("us", "UTC")),
+}
+NUMBERS = {name: number for number, name in enumerate(COLUMNS, 3)}
+FILES = ("a.lance", "b.lance")
+
+
+def carried(rows: pa.Table) -> CarriedRows:
+    data = encode_carried(FILES, rows, NUMBERS)
+    assert data is not None
+    decoded = decode_carried(data)
+    assert decoded is not None
+    return decoded
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_each_type_comes_back_as_it_was(name: str) -> None:
+    decoded = carried(pa.table({name: COLUMNS[name]}))
+
+    assert (decoded.files, decoded.rows) == (FILES, 3)
+    assert decoded.get_column(NUMBERS[name], COLUMNS[name].type) == COLUMNS[name]
+
+
+def test_long_texts_and_other_types_are_left_to_the_file() -> None:
+    rows = pa.table({"text": ["x" * 300], "truth": [True], "list": [[1]], "unknown": ["new"]})
+
+    decoded = carried(rows)
+
+    assert decoded.get_column(NUMBERS["text"], pa.utf8()) is None
+    assert decoded.get_column(NUMBERS["truth"], pa.bool_()) == pa.array([True])
+    assert decoded.get_column(NUMBERS["truth"], pa.list_(pa.int64())) is None
+    assert decoded.get_column(NUMBERS["truth"], pa.utf8()) is None, "the column has another type by now"
+    assert set(decoded.columns) == {NUMBERS["truth"]}
+
+
+@pytest.mark.parametrize("rows", [0, carried_rows.MAX_CARRIED_ROWS + 1])
+def test_many_rows_are_not_carried(rows: int) -> None:
+    assert encode_carried(FILES, pa.table({"text": ["x"] * rows}), NUMBERS) is None
+
+
+def test_the_newest_files_are_carried() -> None:
+    first = dict.fromkeys(range(carried_rows.MAX_CARRIED_FILES), b"x" * 100)
+
+    more = add_carried(first, {1_000: b"y" * 100})
+    large = add_carried(more, {1_001: b"z" * (carried_rows.MAX_CARRIED_BYTES - 150)})
+
+    assert list(more) == [*range(1, carried_rows.MAX_CARRIED_FILES), 1_000]
+    assert list(large) == [1_000, 1_001]
+
+
+def test_a_damaged_section_counts_as_none() -> None:
+    entries = {1: b"one", 7: b"seven"}
+    section = encode_section(entries)
+    before = b"the list of indexes"
+
+    assert decode_section(before + section, len(before) + len(section)) == entries
+    for at in range(len(section)):
+        damaged = bytearray(before + section)
+        damaged[len(before) + at] ^= 1
+        assert decode_section(bytes(damaged), len(damaged)) == {}, at
+    assert decode_section(before, len(before)) == {}
+    assert encode_section({}) == b""
+
+
+SCHEMA = "node P { name: String @key  age: I32?  email: String? @unique }"
+
+
+def version_file(graph: og.Graph) -> Path:
+    pin = graph.snapshot().pin("node:P")
+    return Path(graph.uri, build_version_key(pin.path, pin.version))
+
+
+def test_a_new_process_finds_carried_rows_as_their_files_have_them(tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime(CALM))
+    for number in range(6):
+        run(graph, f'insert P {{ name: "k{number}", age: {number}, email: "e{number}" }}')
+    run(graph, 'delete P where name = "k3"')
+    run(graph, 'update P set { email: "other" } where name = "k4"')
+    cold = og.open_graph(graph.uri, runtime=runtime(CALM))
+
+    for taken in ("e1", "other"):
+        with pytest.raises(og.ConstraintError, match=taken):
+            run(cold, f'insert P {{ name: "new", email: "{taken}" }}')
+    for free in ("e3", "e4"):
+        run(cold, f'insert P {{ name: "{free}", email: "{free}" }}')
+    assert run(cold, 'update P set { age: 9 } where name = "k3"').affected_nodes == 0
+    assert run(cold, 'update P set { age: 9 } where name = "k5"').affected_nodes == 1
+
+    assert exported(og.open_graph(graph.uri, runtime=runtime(CALM))) == exported(cold)
+    assert b'"k5"' in exported(cold)
+
+
+def test_a_version_does_not_grow_with_the_rows_that_were_written_alone(tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime(MAINTAINED))
+    sizes = []
+    for more in (20, 60):
+        for number in range(more):
+            run(graph, f'insert P {{ name: "k{more}-{number}", email: "e{more}-{number}" }}')
+        settled(graph)
+        run(graph, f'insert P {{ name: "last{more}" }}')
+        settled(graph)
+        sizes.append(version_file(graph).stat().st_size)
+
+    assert sizes[1] < sizes[0] + 500, sizes
+    assert graph.snapshot().pin("node:P").rows == 82
