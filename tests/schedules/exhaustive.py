@@ -18,8 +18,6 @@ Access = tuple[str, str, str, bool]
 
 def is_dependent(left: Access, right: Access) -> bool:
     """Return whether the order of two steps may matter."""
-    if left[1] and left[1] == right[1]:
-        return True
     if not (left[3] or right[3]) or not left[2] or not right[2]:
         return False
     # A listing is about all keys that begin with its resource.
@@ -46,7 +44,8 @@ class GuidedStrategy:
 
     def __init__(self, nodes: list[Node], faults: Sequence[PlannedFault]) -> None:
         self._nodes = nodes
-        self._plan = FaultPlan(faults)
+        # Between two requests of a thread nobody else notices whether it still lives.
+        self._plan = FaultPlan(faults, lambda task: task.step.is_request)
         self._depth = 0
         self.is_pruned = False
 
@@ -106,6 +105,8 @@ class Search:
     problems: list[tuple[Schedule, list[str]]] = field(default_factory=list)
     is_complete: bool = False
     faults: int = 0
+    fault: int = 0
+    """The number of the step that failed."""
 
     def add(self, other: "Search") -> None:
         """Add what another search has done."""
@@ -126,7 +127,7 @@ def search_all(play: PlayGuided, faults: Sequence[PlannedFault] = (), limit: int
         strategy = GuidedStrategy(nodes, faults)
         problems, schedule = play(strategy)
         search.decisions += len(nodes)
-        search.faults = len(strategy.injected)
+        search.fault = max((fault.number for fault in strategy.injected), default=search.fault)
         if strategy.is_pruned:
             search.pruned += 1
         else:
@@ -182,14 +183,14 @@ def search_with_one_fault(play: PlayGuided, threads: Sequence[str], kinds: Seque
         for kind in kinds:
             number = 1
             while total.runs + total.pruned < limit:
-                # The fault happens at the first possible step from `number` on.
+                # The fault happens at the first request from `number` on.
                 search = search_all(play, (PlannedFault(thread, number, kind),), limit - total.runs - total.pruned)
                 total.add(search)
                 complete &= search.is_complete
-                if not search.faults:
+                if not search.fault:
                     break
                 total.faults += 1
-                number += 1
+                number = search.fault + 1
             else:
                 complete = False
     total.is_complete = complete

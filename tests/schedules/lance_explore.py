@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from omnigraph.commit.gc_horizon import build_collected_predicate
@@ -21,7 +22,7 @@ from omnigraph.ops.session import Session
 from omnigraph.storage.garbage_files import FileKind, classify_file
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.version_files import list_pinned_files
-from schedules.explore import FAULTS, Outline, Result
+from schedules.explore import FAULTS, Outline, Result, shrink
 from schedules.history import History
 from schedules.lance_actors import LISTS, Append, Call, Chain, Mutate, Read
 from schedules.lance_world import LanceActor, LanceRun, build_template, copied
@@ -93,6 +94,15 @@ class LanceModel:
                 (event.task, event.number, event.step.writes) for event in trace if ":" not in event.task
             ]
         return self._outlines[scenario.name]
+
+    def try_seed(self, seed: int) -> str | None:
+        """See `Model.try_seed`."""
+        cases = list(LANCE_CASES.values())
+        case = cases[seed % len(cases)]
+        result = self.play(case, draw_lance_strategy(seed, self.measure(case)))
+        if not result.problems:
+            return None
+        return shrink(partial(self.play, case), result, 100).explain(seed, case)
 
     def play(self, scenario: LanceScenario, strategy: Strategy) -> Result:
         """Run a scenario once."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -27,6 +28,8 @@ from schedules.scheduler import Process, Scheduler
 from schedules.simulation import build_runtime
 
 LISTS = ("node:L", "node:M")
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+"""What is virtual in a run on the model includes its date."""
 SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("items", pa.string())])
 OPTIONS = Options(
     heartbeat_seconds=10.0,
@@ -37,6 +40,7 @@ OPTIONS = Options(
     manifest_versions=3,
     publish_rounds=8,
     reserve_bytes=0,
+    cache_bytes=1 << 20,
 )
 """Small thresholds: a run seals, and versions of the manifest are few."""
 
@@ -103,7 +107,7 @@ def build_room(options: Options = OPTIONS) -> Room:
     from schedules.strategies import FaultPlan, RandomStrategy
 
     room = Room()
-    scheduler = Scheduler(RandomStrategy(0, FaultPlan(())))
+    scheduler = Scheduler(RandomStrategy(0, FaultPlan(())), BEGIN)
     store = ModelStorage(room, scheduler, build_runtime(scheduler, options, 0))
     tables = [
         NewTable(
@@ -301,8 +305,6 @@ class Cleanup:
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Clean up."""
         del run, name
-        from datetime import timedelta
-
         if self.pause:
             session.runtime.clock.sleep(self.pause)
         call = CleanupCall(keep=self.keep, grace=timedelta(seconds=self.grace_seconds), is_confirmed=True)

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from schedules.exhaustive import search_preemptions
-from schedules.explore import shrink
-from schedules.lance_explore import LANCE_CASES, LanceModel, draw_lance_strategy, lance_model
+from schedules.lance_explore import LANCE_CASES, LanceModel, lance_model
 from schedules.strategies import ReplayStrategy
 
-CHUNKS, SCHEDULES = 6, 50
-SOAK_CHUNKS, SOAK_SCHEDULES = 100, 500
+CHUNKS, SCHEDULES = 10, 50
 
 
 @pytest.fixture(scope="module")
@@ -19,25 +17,10 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanceModel]:
         yield opened
 
 
-def run_seeds(disk: LanceModel, first: int, count: int) -> None:
-    cases = list(LANCE_CASES.values())
-    for seed in range(first, first + count):
-        case = cases[seed % len(cases)]
-        result = disk.play(case, draw_lance_strategy(seed, disk.measure(case)))
-        if result.problems:
-            short = shrink(disk.play, case, result, 100)  # type: ignore[arg-type]  # scenarios of another kind
-            pytest.fail(f"seed {seed}, {case.name}:\n{short.describe()}\n{short.schedule}")
-
-
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_schedules_of_real_operations(disk: LanceModel, chunk: int) -> None:
-    run_seeds(disk, chunk * SCHEDULES, SCHEDULES)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("chunk", range(SOAK_CHUNKS))
-def test_fifty_thousand_schedules_of_real_operations(disk: LanceModel, chunk: int) -> None:
-    run_seeds(disk, 1_000_000 + chunk * SOAK_SCHEDULES, SOAK_SCHEDULES)
+    for seed in range(chunk * SCHEDULES, (chunk + 1) * SCHEDULES):
+        assert disk.try_seed(seed) is None
 
 
 @pytest.mark.soak

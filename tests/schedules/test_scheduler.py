@@ -93,7 +93,7 @@ def test_few_preemptions_find_a_race() -> None:
 def test_a_failing_run_is_shortened() -> None:
     from schedules.explore import Result
 
-    def play(_: object, strategy: Strategy) -> Result:
+    def play(strategy: Strategy) -> Result:
         value, scheduler = race(strategy, 5)
         problems = [] if value == 5 else [f"lost: {value}"]
         return Result(problems, Schedule(tuple(scheduler.switches)), scheduler.trace, len(scheduler.trace))
@@ -101,9 +101,9 @@ def test_a_failing_run_is_shortened() -> None:
     long = next(
         result
         for seed in range(50)
-        if len((result := play(None, RandomStrategy(seed, FaultPlan(())))).schedule.switches) > 9 and result.problems
+        if len((result := play(RandomStrategy(seed, FaultPlan(())))).schedule.switches) > 9 and result.problems
     )
-    short = shrink(play, None, long)  # type: ignore[arg-type]  # this play ignores its scenario
+    short = shrink(play, long)
 
     assert short.problems
     assert len(short.schedule.switches) < len(long.schedule.switches)
