@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from schedules.scheduler import Fault, Task
-from schedules.strategies import Choice, FaultPlan, PlannedFault, ReplayStrategy, Schedule
+from schedules.strategies import Choice, FaultPlan, PlannedFault, Schedule
 
 Access = tuple[str, str, str, bool]
 """The thread and process of a step, its resource, and whether it writes."""
@@ -152,26 +152,31 @@ def search_all(play: PlayGuided, faults: Sequence[PlannedFault] = (), limit: int
 def _add_backtracks(nodes: list[Node]) -> None:
     """For each step, find the last one before it that it depends on and could have preceded; mark that for a try."""
     clocks: dict[str, dict[str, int]] = {}
+    last: dict[str, int] = {}
     before: list[dict[str, int]] = []
     for number, node in enumerate(nodes):
         access = node.ready[node.chosen]
         thread = access[0]
         clock = dict(clocks.get(thread, {}))
+        # Without the order that a wait enforced: who waited for a lock may have taken it before who held it then.
+        free = dict(clock)
         is_raced = False
         for earlier in range(number - 1, -1, -1):
-            other = nodes[earlier].ready[nodes[earlier].chosen]
+            past = nodes[earlier]
+            other = past.ready[past.chosen]
             if other[0] == thread or not is_dependent(other, access):
                 continue
-            if clock.get(other[0], -1) < earlier:
+            is_blocked = thread not in past.ready and last.get(thread, -1) < earlier
+            if not is_raced and not is_blocked and free.get(other[0], -1) < earlier:
                 # Not ordered by anything between them: a race.
-                if not is_raced:
-                    is_raced = True
-                    past = nodes[earlier]
-                    past.backtrack |= {thread} if thread in past.ready else past.ready.keys()
-                for name, time in before[earlier].items():
-                    clock[name] = max(clock.get(name, -1), time)
-        clock[thread] = number
+                is_raced = True
+                past.backtrack |= {thread} if thread in past.ready else past.ready.keys()
+            for name, time in before[earlier].items():
+                clock[name] = max(clock.get(name, -1), time)
+                if not is_blocked:
+                    free[name] = max(free.get(name, -1), time)
         clocks[thread] = clock
+        last[thread] = number
         before.append(clock)
 
 
@@ -198,7 +203,9 @@ def search_with_one_fault(play: PlayGuided, threads: Sequence[str], kinds: Seque
 
 
 def search_preemptions(
-    play: Callable[[ReplayStrategy], tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]], bound: int, limit: int
+    play: Callable[[tuple[Choice, ...]], tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]],
+    bound: int,
+    limit: int,
 ) -> Search:
     """Explore every schedule with at most `bound` preemptions: each at a request, in favour of any other thread.
 
@@ -212,7 +219,7 @@ def search_preemptions(
             search.is_complete = False
             break
         switches = waiting.pop()
-        problems, points = play(ReplayStrategy(Schedule(switches)))
+        problems, points = play(switches)
         search.runs += 1
         search.decisions += len(points)
         if problems:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol, TypeVar
 
 from schedules.history import History
 from schedules.model_actors import BEGIN, Actor, CreateBranch, Run, Wait, build_room
@@ -56,6 +57,7 @@ class Result:
         return f"seed {seed}, {case}:\n{self.describe()}\n{self.schedule}"
 
 
+A_co = TypeVar("A_co", covariant=True)
 Outline = Sequence[tuple[str, int, bool]]
 """The steps of an undisturbed run: the thread, the number of its step, and whether it writes."""
 Play = Callable[[Strategy], Result]
@@ -157,7 +159,16 @@ def draw_strategy(seed: int, outline: Outline) -> Strategy:
     return PriorityStrategy(seed, plan, len(outline), choice.randint(2, 4))
 
 
-def list_threads(scenario: Scenario) -> Mapping[str, Actor]:
+class HasProcesses(Protocol[A_co]):
+    """A scenario, of whatever actors."""
+
+    @property
+    def processes(self) -> Mapping[str, tuple[A_co, ...]]:
+        """The actors of each process."""
+        ...
+
+
+def list_threads(scenario: HasProcesses[A_co]) -> Mapping[str, A_co]:
     """Return the threads with which a scenario begins, by their names."""
     return {
         name if not number else f"{name}{number + 1}": actor

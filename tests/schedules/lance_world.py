@@ -32,6 +32,7 @@ OPTIONS = Options(
     head_commits=6,
     sealed_fragments=2,
     manifest_versions=3,
+    trim_every=3,
     publish_rounds=8,
     reserve_bytes=0,
     cache_bytes=1 << 28,
@@ -197,7 +198,11 @@ class LanceRun:
                 return original(location, runtime)  # type: ignore[arg-type]
             return ScheduledObjects(self.disk, runtime)
 
-        with patch("omnigraph.storage.graph_storage._open_local_objects", open_objects):
+        # Lance goes by real times when it removes old versions, of which none is a minute old here.
+        with (
+            patch("omnigraph.storage.graph_storage._open_local_objects", open_objects),
+            patch("omnigraph.commit.manifest_log.TRIM_AGE", timedelta()),
+        ):
             yield
 
 

@@ -22,6 +22,7 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.staging import StagedWrite, WriteKind
+from schedules.healing import serve
 from schedules.history import Attempt, History
 from schedules.model_room import PAYLOADS, ModelHandles, ModelStorage, Room
 from schedules.scheduler import Process, Scheduler
@@ -38,6 +39,7 @@ OPTIONS = Options(
     head_commits=6,
     sealed_fragments=2,
     manifest_versions=3,
+    trim_every=3,
     publish_rounds=8,
     reserve_bytes=0,
     cache_bytes=1 << 20,
@@ -289,9 +291,22 @@ class Recover:
             run_clock = session.runtime.clock
             run_clock.sleep(self.pause)
             if self.spares_live:
-                heal(session, session.head() if _tolerate(session.head) else None, spares_live=True)
+                _tolerate(lambda: heal(session, session.head(), spares_live=True))
             else:
                 _tolerate(lambda: recover(session.store, session.log))
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Serve the graph, with a healer."""
+
+    every_seconds: float = 61.0
+    seconds: float = 130.0
+
+    def __call__(self, run: Run, session: Session, name: str) -> None:
+        """Serve it."""
+        del run, name
+        serve(session, self.every_seconds, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -521,7 +521,6 @@ _PATCHES: Sequence[tuple[str, object]] = (
     ("omnigraph.commit.manifest_log.open_cas_table", open_table),
     ("omnigraph.commit.manifest_log.create_cas_table", create_table),
     ("omnigraph.commit.manifest_log.read_hint", lambda *_: None),
-    ("omnigraph.commit.manifest_log.TRIM_EVERY", 3),
     ("omnigraph.commit.recovery_log.open_cas_table", open_table),
     ("omnigraph.commit.recovery_log.create_cas_table", create_table),
     ("omnigraph.commit.version_builder.apply", apply_staged),

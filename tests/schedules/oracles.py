@@ -1,6 +1,6 @@
 """What must hold after a run on the model, whatever happened in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import cast
 
@@ -24,8 +24,26 @@ from schedules.model_room import CasVersion, RowVersion
 from schedules.scheduler import Process
 
 MAX_CLEANUPS = 5
-MAX_REQUESTS = 1_500
-"""What one process of a run may send at most: it has at most some 40 of its own, and loses some swaps."""
+MAX_REQUESTS = 400
+"""What one process of a run may send at most: three times what any of a thousand runs did."""
+ORACLES: Mapping[str, tuple[str, ...]] = {
+    "strict serializability": ("G0", "G1c", "G2", "realtime", "incompatible order", "lost update", "aborted"),
+    "one effect of a key": ("requests of one key", "duplicate element"),
+    "no acknowledged write lost": ("lost write", "lost of a merge", "told that"),
+    "no half": ("half of",),
+    "every pin readable": ("unreadable", "gone"),
+    "a complete audit": ("not audited", "audited twice", "the audit says"),
+    "no file leaked": ("leaked", "left"),
+    "no sidecar left": ("its owner has ended",),
+    "no wedge": ("wedge",),
+    "costs": ("cost",),
+}
+"""What must hold, and how the problems begin that say that it does not."""
+
+
+def find_oracle(problem: str) -> str:
+    """Return which oracle found a problem; the problem itself if none is named for it."""
+    return next((name for name, starts in ORACLES.items() if problem.startswith(starts)), problem)
 
 
 def judge(run: Run) -> list[str]:
@@ -46,7 +64,9 @@ def judge(run: Run) -> list[str]:
     problems += [
         f"its owner has ended: {key}"
         for key, (_, owner) in run.room.sidecars.items()
-        if key in run.room.objects and owner is not None and owner.name not in {*disturbed, "the store"}
+        if key in run.room.objects
+        and owner is not None
+        and owner.name not in {*disturbed, "the store"}
         # A recovery that was disturbed itself may have fenced it, and not have come further.
         and not (disturbed and _is_fenced(run, key))
     ]

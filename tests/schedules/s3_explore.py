@@ -40,10 +40,17 @@ from schedules.strategies import FaultPlan, PlannedFault, RandomStrategy, Replay
 
 T = TypeVar("T")
 URI = f"s3://{BUCKET}/graph"
-S3_CASES = [
-    LANCE_CASES[name]
-    for name in ("two-writers", "a-group", "a-cleanup-and-a-reader", "a-merge", "a-schema", "a-tag-and-a-healer")
-]
+S3_NAMES = (
+    "two-writers",
+    "a-group",
+    "a-cleanup-and-a-reader",
+    "a-merge",
+    "a-schema",
+    "a-tag-and-a-healer",
+    "a-server",
+    "a-deleted-branch",
+)
+S3_CASES = [LANCE_CASES[name] for name in S3_NAMES]
 
 
 class ScheduledS3(S3ObjectStore):

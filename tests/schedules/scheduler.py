@@ -56,6 +56,9 @@ class Step(NamedTuple):
         return f"{self.verb} {describe(self.resource)}" if self.is_on_key else self.verb
 
 
+START = Step("start")
+
+
 @dataclass(eq=False)
 class Process:
     """A simulated process: threads that share locks, caches and death."""
@@ -81,7 +84,7 @@ class Task:
     is_daemon: bool = False
     gate: threading.Lock = field(default_factory=threading.Lock)
     steps: int = 0
-    step: Step = Step("start")
+    step: Step = START
     is_done: bool = False
     may_go: Callable[[], bool] | None = None
     """What it waits for; None if nothing."""
@@ -263,14 +266,12 @@ class Scheduler:
             if task is not None and not may_go():
                 raise Killed
             return may_go()
-        self.reach(step)
-        if not may_go():
-            task.may_go = may_go
-            task.wakes_at = None if seconds is None else self.now + timedelta(seconds=seconds)
-            try:
-                self._hand_over(task)
-            finally:
-                task.may_go = task.wakes_at = None
+        task.may_go = may_go
+        task.wakes_at = None if seconds is None else self.now + timedelta(seconds=seconds)
+        try:
+            self.reach(step)
+        finally:
+            task.may_go = task.wakes_at = None
         return may_go()
 
     def _hand_over(self, task: Task) -> None:

@@ -1,9 +1,9 @@
 """Run the long profiles of schedules: many seeds on each store, by several processes, and go on where they ended.
 
-What is done stands in a ledger: a line for each range of seeds that a process has begun or ended, and for each seed that
-failed. A ledger belongs to one state of the code, which is part of its name; its report of failures stands beside it.
+What is done stands in a ledger, with a line for each range of seeds that a process has begun or ended. A ledger belongs
+to one state of the code, which is part of its name; what failed stands beside it.
 
-`PYTHONPATH=tests python -m schedules.soak` runs all; `... model --seed 123` runs one schedule, and shows it if it fails.
+`PYTHONPATH=tests python -m schedules.soak` runs all, and `... model --seed 123` one schedule: it is shown if it fails.
 """
 
 import argparse
@@ -122,9 +122,10 @@ def open_world(store: str) -> Iterator[World]:
             yield world
     elif store == "tmpfs":
         place = MEMORY if os.access(MEMORY, os.W_OK) else None
-        with tempfile.TemporaryDirectory(prefix="omnigraph-schedules-", dir=place) as name, lance_model(
-            Path(name)
-        ) as world:
+        with (
+            tempfile.TemporaryDirectory(prefix="omnigraph-schedules-", dir=place) as name,
+            lance_model(Path(name)) as world,
+        ):
             yield world
     else:
         with s3_model() as world:
@@ -142,7 +143,7 @@ def run_one(store: str, seed: int) -> int:
     """Run one schedule."""
     with open_world(store) as world:
         text = world.try_seed(seed)
-    print(text or f"seed {seed} holds")
+    sys.stdout.write(f"{text or f'seed {seed} holds'}\n")
     return 1 if text else 0
 
 
@@ -165,7 +166,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     all_failed = 0
     for store in arguments.stores or PROFILES:
-        ledger = Ledger(arguments.ledgers / f"{store}-{digest_code()}.txt", PROFILES[store])
+        profile = PROFILES[store]
+        ledger = Ledger(arguments.ledgers / f"{store}-{digest_code()}.txt", profile)
         until = time.monotonic() + arguments.minutes * 60
         context = multiprocessing.get_context("spawn")
         workers = [context.Process(target=work, args=(store, ledger, until)) for _ in range(arguments.processes)]
@@ -174,7 +176,8 @@ def main() -> int:
         for worker in workers:
             worker.join()
         done, failed = ledger.count()
-        print(f"{store}: {done:,} of {PROFILES[store].count:,} schedules, {failed} failed; {ledger.path}", flush=True)
+        sys.stdout.write(f"{store}: {done:,} of {profile.count:,} schedules, {failed} failed; {ledger.path}\n")
+        sys.stdout.flush()
         all_failed += failed + sum(worker.exitcode != 0 for worker in workers)
     return 1 if all_failed else 0
 
