@@ -52,6 +52,7 @@ snapshots: setup ## store what users and other programs see anew; review the dif
 
 soak: setup ## the long fuzz and soak profiles
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 -m soak --timeout 3600
+	@PYTHONPATH=tests LANCE_LOG=error $(BIN)/python -m schedules.soak
 
 fmt: setup ## rewrite the code in the house style
 	@$(BIN)/ruff check --fix .

@@ -185,6 +185,8 @@ class Options:
     """The number of sealed fragments from which some are merged."""
     manifest_versions: int = 200
     """The number of old manifest versions that are retained as a fence against stalled writers."""
+    trim_every: int = 100
+    """The number of new manifest versions after which older ones are removed."""
     reserve_bytes: int = 256 * 1024
     """The disk space that a graph on local disk reserves for its own cleanup, which needs some before it frees more.
 

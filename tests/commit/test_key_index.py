@@ -11,7 +11,7 @@ import pytest
 from branching import branch, put
 from collecting import again
 from omnigraph.clock import SystemClock
-from omnigraph.commit import key_index, manifest_log
+from omnigraph.commit import key_index
 from omnigraph.commit.key_index import KeyFinder
 from omnigraph.commit.manifest_types import Commit, KeyIndex
 from omnigraph.ops.cleanup import CleanupCall, cleanup
@@ -196,7 +196,7 @@ def test_the_publisher_removes_runs_that_no_state_names(tmp_path: Path, monkeypa
     session = seeded_world(tmp_path / "g", SMALL)
     add_commits(session, 12, "k")
     young = run_files(session)
-    monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
+    session = anew(session, replace(SMALL, trim_every=1))
     add_commits(session, 1)
     spared = run_files(session)
     monkeypatch.setattr(key_index, "MIN_ORPHAN_AGE", timedelta(0))

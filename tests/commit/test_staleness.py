@@ -568,16 +568,13 @@ def test_two_recoveries_of_one_operation_leave_one_commit_and_one_row(tmp_path: 
     assert list_sidecars(session.store) == ([], [])
 
 
-def test_a_base_whose_files_were_trimmed_is_left_and_the_write_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_base_whose_files_were_trimmed_is_left_and_the_write_goes_on(tmp_path: Path) -> None:
     """Its turn to merge sealed fragments has come, but while it slept others have merged and trimmed them."""
     small = replace(FAST, head_commits=2, sealed_fragments=2, manifest_versions=2)
     sleeper = seeded_world(tmp_path / "g", small)
-    other = reopened(sleeper, small)
+    other = reopened(sleeper, replace(small, trim_every=1))
     while len(sleeper.head().snapshot.manifest.commits) < 2 or sleeper.head().table.sealed_count < 2:
         upsert(sleeper, {"n": 1})
-    monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
     for number in range(12):
         upsert(other, {"m": number})
 
@@ -634,9 +631,8 @@ def test_a_late_swap_on_a_number_that_a_trim_has_freed_is_lost_even_if_a_reader_
     """A request that takes two minutes, while other processes commit and trim, and a thread of this one reads."""
     small = replace(FAST, manifest_versions=2)
     session, clock = seeded_world(tmp_path / "g", small), LateClock()
-    monkeypatch.setattr(manifest_log, "TRIM_EVERY", 1)
     monkeypatch.setattr(manifest_log, "TRIM_AGE", timedelta())
-    base, other = session.head(), reopened(session, small)
+    base, other = session.head(), reopened(session, replace(small, trim_every=1))
     path = tmp_path / "g" / MANIFEST / format_version_name(base.table.version + 1)
 
     class Late:

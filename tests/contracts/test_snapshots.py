@@ -18,6 +18,7 @@ stored here again:
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ import http_reference
 import snapshot_calls as calls
 import snapshot_shapes as shapes
 from door_calls import CALLS
+from omnigraph.ops import cleanup_files
 from snapshots import UPDATE, SnapshotDiffersError, SnapshotStore, join_entries
 
 SHAPES: dict[str, Callable[[], str]] = {
@@ -48,6 +50,8 @@ def store(request: pytest.FixtureRequest) -> SnapshotStore:
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_DURABILITY", "os")
     monkeypatch.setenv("COLUMNS", "100")
+    # On a machine that is busy the calls take longer than manifests stay, and a cleanup would tell of them too.
+    monkeypatch.setattr(cleanup_files, "MIN_GRACE", timedelta(days=1))
     for name in ("OMNIGRAPH_STORE", "OMNIGRAPH_TOKEN", "OMNIGRAPH_DEBUG", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from omnigraph.engine.operators.bfs import run_bfs
 from omnigraph.engine.operators.bitset_bfs import BitsetBfs
 from omnigraph.engine.operators.neighbour_lists import AdjacencyLists
 from omnigraph.engine.query_budget import Budget, QueryMemoryError, QueryTimeoutError
+from omnigraph.engine.tables.union_reader import UnionReader
 
 SCHEMA = """
 node Person { name: String @key }
@@ -173,6 +175,14 @@ def test_a_million_edges_without_an_upper_bound_stay_within_the_budget(large: og
     (row,) = large.query(CHAIN % "knows{1,*}", memory_bytes=64 << 20).rows()
 
     assert row["n"] > 99_000
+
+
+def test_a_union_refuses_to_find_rows_by_id() -> None:
+    members = [SimpleNamespace(type=SimpleNamespace(name=name), version=0, size=1, count=1) for name in "AB"]
+    union = UnionReader(SimpleNamespace(name="A|B"), members)  # type: ignore[arg-type]  # all that it needs of them
+
+    with pytest.raises(TypeError, match=r"which of \['A', 'B'\] it is: ask one of them"):
+        union.find(["x"])
 
 
 @pytest.mark.soak

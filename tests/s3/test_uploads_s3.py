@@ -163,9 +163,7 @@ def test_a_file_that_is_on_its_way_was_not_collected(world: Session, monkeypatch
     held = Held(monkeypatch, "/data/")
     staged = stage_append(open_table(world), rows({"n1": 1}))
 
-    thread, outcome = in_thread(
-        lambda: check_staged_files(world.store, GcHorizon(epoch=1), staged.files, is_leased=False)
-    )
+    thread, outcome = in_thread(lambda: check_staged_files(world.store, GcHorizon(epoch=1), staged.files, None))
     thread.join(0.5)
     held.may_go.set()
     thread.join()

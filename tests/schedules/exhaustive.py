@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from schedules.scheduler import Fault, Task
-from schedules.strategies import Choice, FaultPlan, PlannedFault, ReplayStrategy, Schedule
+from schedules.strategies import Choice, FaultPlan, PlannedFault, Schedule
 
 Access = tuple[str, str, str, bool]
 """The thread and process of a step, its resource, and whether it writes."""
@@ -18,8 +18,6 @@ Access = tuple[str, str, str, bool]
 
 def is_dependent(left: Access, right: Access) -> bool:
     """Return whether the order of two steps may matter."""
-    if left[1] and left[1] == right[1]:
-        return True
     if not (left[3] or right[3]) or not left[2] or not right[2]:
         return False
     # A listing is about all keys that begin with its resource.
@@ -46,7 +44,8 @@ class GuidedStrategy:
 
     def __init__(self, nodes: list[Node], faults: Sequence[PlannedFault]) -> None:
         self._nodes = nodes
-        self._plan = FaultPlan(faults)
+        # Between two requests of a thread nobody else notices whether it still lives.
+        self._plan = FaultPlan(faults, lambda task: task.step.is_request)
         self._depth = 0
         self.is_pruned = False
 
@@ -106,6 +105,8 @@ class Search:
     problems: list[tuple[Schedule, list[str]]] = field(default_factory=list)
     is_complete: bool = False
     faults: int = 0
+    fault: int = 0
+    """The number of the step that failed."""
 
     def add(self, other: "Search") -> None:
         """Add what another search has done."""
@@ -126,7 +127,7 @@ def search_all(play: PlayGuided, faults: Sequence[PlannedFault] = (), limit: int
         strategy = GuidedStrategy(nodes, faults)
         problems, schedule = play(strategy)
         search.decisions += len(nodes)
-        search.faults = len(strategy.injected)
+        search.fault = max((fault.number for fault in strategy.injected), default=search.fault)
         if strategy.is_pruned:
             search.pruned += 1
         else:
@@ -151,26 +152,31 @@ def search_all(play: PlayGuided, faults: Sequence[PlannedFault] = (), limit: int
 def _add_backtracks(nodes: list[Node]) -> None:
     """For each step, find the last one before it that it depends on and could have preceded; mark that for a try."""
     clocks: dict[str, dict[str, int]] = {}
+    last: dict[str, int] = {}
     before: list[dict[str, int]] = []
     for number, node in enumerate(nodes):
         access = node.ready[node.chosen]
         thread = access[0]
         clock = dict(clocks.get(thread, {}))
+        # Without the order that a wait enforced: who waited for a lock may have taken it before who held it then.
+        free = dict(clock)
         is_raced = False
         for earlier in range(number - 1, -1, -1):
-            other = nodes[earlier].ready[nodes[earlier].chosen]
+            past = nodes[earlier]
+            other = past.ready[past.chosen]
             if other[0] == thread or not is_dependent(other, access):
                 continue
-            if clock.get(other[0], -1) < earlier:
+            is_blocked = thread not in past.ready and last.get(thread, -1) < earlier
+            if not is_raced and not is_blocked and free.get(other[0], -1) < earlier:
                 # Not ordered by anything between them: a race.
-                if not is_raced:
-                    is_raced = True
-                    past = nodes[earlier]
-                    past.backtrack |= {thread} if thread in past.ready else past.ready.keys()
-                for name, time in before[earlier].items():
-                    clock[name] = max(clock.get(name, -1), time)
-        clock[thread] = number
+                is_raced = True
+                past.backtrack |= {thread} if thread in past.ready else past.ready.keys()
+            for name, time in before[earlier].items():
+                clock[name] = max(clock.get(name, -1), time)
+                if not is_blocked:
+                    free[name] = max(free.get(name, -1), time)
         clocks[thread] = clock
+        last[thread] = number
         before.append(clock)
 
 
@@ -182,14 +188,14 @@ def search_with_one_fault(play: PlayGuided, threads: Sequence[str], kinds: Seque
         for kind in kinds:
             number = 1
             while total.runs + total.pruned < limit:
-                # The fault happens at the first possible step from `number` on.
+                # The fault happens at the first request from `number` on.
                 search = search_all(play, (PlannedFault(thread, number, kind),), limit - total.runs - total.pruned)
                 total.add(search)
                 complete &= search.is_complete
-                if not search.faults:
+                if not search.fault:
                     break
                 total.faults += 1
-                number += 1
+                number = search.fault + 1
             else:
                 complete = False
     total.is_complete = complete
@@ -197,7 +203,9 @@ def search_with_one_fault(play: PlayGuided, threads: Sequence[str], kinds: Seque
 
 
 def search_preemptions(
-    play: Callable[[ReplayStrategy], tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]], bound: int, limit: int
+    play: Callable[[tuple[Choice, ...]], tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]],
+    bound: int,
+    limit: int,
 ) -> Search:
     """Explore every schedule with at most `bound` preemptions: each at a request, in favour of any other thread.
 
@@ -211,7 +219,7 @@ def search_preemptions(
             search.is_complete = False
             break
         switches = waiting.pop()
-        problems, points = play(ReplayStrategy(Schedule(switches)))
+        problems, points = play(switches)
         search.runs += 1
         search.decisions += len(points)
         if problems:

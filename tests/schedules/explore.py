@@ -1,16 +1,19 @@
 """Run scenarios on the model by seeds, repeat a run, shorten one that fails, and print it."""
 
+import gc
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, TypeVar
 
 from schedules.history import History
-from schedules.model_actors import Run, build_room
+from schedules.model_actors import BEGIN, Actor, CreateBranch, Run, Wait, build_room
 from schedules.model_room import Room, modelled
 from schedules.oracles import judge
-from schedules.scenarios import CASES, Scenario
+from schedules.scenarios import Scenario, branch_writer, choose_scenario
 from schedules.scheduler import Event, Fault, Scheduler, Strategy
 from schedules.simulation import SimulatedBackend, simulated
 from schedules.strategies import (
@@ -49,10 +52,15 @@ class Result:
         """Return the schedule as text: who ran, up to which step, and what failed."""
         return "\n".join([*_format_trace(self.trace), *(f"=> {problem}" for problem in self.problems)])
 
+    def explain(self, seed: int, case: object) -> str:
+        """Return the report of a seed that fails."""
+        return f"seed {seed}, {case}:\n{self.describe()}\n{self.schedule}"
 
+
+A_co = TypeVar("A_co", covariant=True)
 Outline = Sequence[tuple[str, int, bool]]
 """The steps of an undisturbed run: the thread, the number of its step, and whether it writes."""
-Play = Callable[[Scenario, Strategy], Result]
+Play = Callable[[Strategy], Result]
 
 
 @dataclass
@@ -61,22 +69,42 @@ class Model:
 
     room: Room
 
-    _outlines: dict[str, Outline] = field(default_factory=dict)
+    _outlines: dict[Actor, Sequence[bool]] = field(default_factory=dict)
 
     def measure(self, scenario: Scenario) -> Outline:
-        """Return the steps that each thread of a scenario takes if nothing disturbs it."""
-        outline = self._outlines.get(scenario.name)
-        if outline is None:
-            trace = self.play(scenario, ReplayStrategy(Schedule())).trace
-            threads = set(list_threads(scenario))
-            outline = [(event.task, event.number, event.step.writes) for event in trace if event.task in threads]
-            if scenario.name in CASES:
-                self._outlines[scenario.name] = outline
-        return outline
+        """Return the steps that each thread of a scenario takes if it is alone."""
+        return [
+            (name, number, writes)
+            for name, actor in list_threads(scenario).items()
+            for number, writes in enumerate(self._measure_actor(actor))
+        ]
+
+    def try_seed(self, seed: int) -> str | None:
+        """Return what is wrong after the run of a seed, with the shortest schedule that was found; None if nothing."""
+        case = choose_scenario(seed)
+        result = self.play(case, draw_strategy(seed, self.measure(case)))
+        if not result.problems:
+            return None
+        return shrink(partial(self.play, case), result).explain(seed, case)
+
+    def _measure_actor(self, actor: Actor) -> Sequence[bool]:
+        """Return for each step of an actor whether it writes: on a new graph, or on one with a branch."""
+        if actor not in self._outlines:
+            alone = self._play_alone({"a": (actor,)})
+            beside = self._play_alone({"x": (CreateBranch("x", branch_writer("x")),), "a": (Wait(5, actor),)})
+            self._outlines[actor] = max(alone, beside, key=len)
+        return self._outlines[actor]
+
+    def _play_alone(self, processes: Mapping[str, tuple[Actor, ...]]) -> Sequence[bool]:
+        scheduler = Scheduler(ReplayStrategy(Schedule()), BEGIN)
+        with simulated(SimulatedBackend(scheduler)):
+            Scenario("alone", processes).start(Run(scheduler, self.room.copy(), History(scheduler)))
+            scheduler.run()
+        return [event.step.writes for event in scheduler.trace if event.task == "a"]
 
     def play(self, scenario: Scenario, strategy: Strategy) -> Result:
         """Run a scenario once."""
-        scheduler = Scheduler(strategy)
+        scheduler = Scheduler(strategy, BEGIN)
         run = Run(scheduler, self.room.copy(), History(scheduler))
         with simulated(SimulatedBackend(scheduler)):
             scenario.start(run)
@@ -97,10 +125,23 @@ def model() -> Iterator[Model]:
     # What recoveries and heartbeats report is expected here.
     logger.setLevel(logging.CRITICAL)
     try:
-        with modelled():
+        with modelled(), without_long_collections():
             yield Model(build_room())
     finally:
         logger.setLevel(level)
+
+
+@contextmanager
+def without_long_collections() -> Iterator[None]:
+    """Let the garbage collector leave alone what is there now: a run makes much garbage, which all is young."""
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def draw_strategy(seed: int, outline: Outline) -> Strategy:
@@ -118,16 +159,25 @@ def draw_strategy(seed: int, outline: Outline) -> Strategy:
     return PriorityStrategy(seed, plan, len(outline), choice.randint(2, 4))
 
 
-def list_threads(scenario: Scenario) -> list[str]:
-    """Return the names of the threads with which a scenario begins."""
-    return [
-        name if not number else f"{name}{number + 1}"
+class HasProcesses(Protocol[A_co]):
+    """A scenario, of whatever actors."""
+
+    @property
+    def processes(self) -> Mapping[str, tuple[A_co, ...]]:
+        """The actors of each process."""
+        ...
+
+
+def list_threads(scenario: HasProcesses[A_co]) -> Mapping[str, A_co]:
+    """Return the threads with which a scenario begins, by their names."""
+    return {
+        name if not number else f"{name}{number + 1}": actor
         for name, actors in scenario.processes.items()
-        for number in range(len(actors))
-    ]
+        for number, actor in enumerate(actors)
+    }
 
 
-def shrink(play: Play, scenario: Scenario, result: Result, limit: int = 400) -> Result:
+def shrink(play: Play, result: Result, limit: int = 400) -> Result:
     """Return a failing run with as few switches and faults as can be left out of it one by one, or in blocks."""
     best = result
     tried = 0
@@ -139,7 +189,7 @@ def shrink(play: Play, scenario: Scenario, result: Result, limit: int = 400) -> 
                 items = getattr(best.schedule, part)
                 fewer = replace(best.schedule, **{part: (*items[:position], *items[position + size :])})
                 tried += 1
-                again = play(scenario, ReplayStrategy(fewer))
+                again = play(ReplayStrategy(fewer))
                 if again.problems and len(_list_all(again.schedule)) < len(_list_all(best.schedule)):
                     best, is_shorter = again, True
                 else:
@@ -158,7 +208,7 @@ def _format_trace(trace: Sequence[Event]) -> Iterator[str]:
     """Yield the runs of one thread at a time: the steps that others could notice."""
     last = ""
     for event in trace:
-        is_quiet = event.step.label.startswith(("look at the clock", "take ", "set ", "fault point"))
+        is_quiet = event.step.label.startswith(("look at ", "take ", "give ", "set ", "reset ", "fault point"))
         if is_quiet and event.fault is None:
             continue
         name = event.task if event.task != last else ""

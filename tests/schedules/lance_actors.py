@@ -28,6 +28,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag
 from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
 from race.jobs import LIST_SCHEMA
+from schedules.healing import serve
 from schedules.history import Attempt
 from schedules.lance_world import LanceActor, LanceRun
 
@@ -210,5 +211,6 @@ _CALLS: dict[str, Callable[[LanceRun, Session], object]] = {
         session, SchemaCall(source=Source(f"{LIST_SCHEMA}\nnode Z {{ items: String }}", "z.pg"), actor="test")
     ),
     "tag": lambda _, session: create_tag(session, "t", actor="test"),
+    "serve": lambda _, session: serve(session, 61.0, 130.0),
     "heal": lambda _, session: heal(session, session.head(), spares_live=True),
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from omnigraph.commit.gc_horizon import build_collected_predicate
@@ -21,13 +22,15 @@ from omnigraph.ops.session import Session
 from omnigraph.storage.garbage_files import FileKind, classify_file
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.version_files import list_pinned_files
-from schedules.explore import FAULTS, Outline, Result
+from schedules.exhaustive import Search, search_preemptions
+from schedules.explore import FAULTS, Outline, Result, list_threads, shrink
 from schedules.history import History
 from schedules.lance_actors import LISTS, Append, Call, Chain, Mutate, Read
 from schedules.lance_world import LanceActor, LanceRun, build_template, copied
 from schedules.scheduler import Fault, Process, Scheduler, Strategy
 from schedules.simulation import SimulatedBackend, simulated
 from schedules.strategies import (
+    Choice,
     FaultPlan,
     PlannedFault,
     PriorityStrategy,
@@ -39,6 +42,7 @@ from schedules.strategies import (
 L, M = (f"{table}/p" for table in LISTS)
 MAX_CLEANUPS = 4
 MAX_REQUESTS = 1_500
+MAX_RUNS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,24 @@ LANCE_CASES: Mapping[str, LanceScenario] = {
         ),
         _scenario("a-clone", a=Append((L, M), 2), b=Call("clone"), c=Call("cleanup")),
         _scenario("a-tag-and-a-healer", a=Append((L,), times=2), b=Call("tag"), c=Call("heal", 61.0)),
+        _scenario("a-server", a=(Call("serve"), Append((L, M), 2), Mutate()), b=Append((L,), times=2, pause=30.0)),
+        _scenario("trims", a=Append((L,), times=4), b=Append((M,), times=4), c=Read((L, M))),
         _scenario("mutations", a=(Mutate(2), Mutate(2)), b=Mutate(2), c=Call("optimize")),
     )
 }
+
+
+SMALL_CASES: Mapping[str, LanceScenario] = {
+    case.name: case
+    for case in (
+        _scenario("two-writers-and-a-recovery", a=Append((L, M), 2), b=Append((L, M), 1), c=Call("heal")),
+        _scenario("a-writer-a-cleanup-and-a-reader", a=Append((L,)), b=Call("cleanup"), c=Read((L,), 1)),
+        _scenario("two-merges", s=Chain((Call("create branch"), _ON_X)), a=Call("merge", 5.0), b=Call("merge", 5.0)),
+        _scenario("a-schema-apply-and-a-writer", a=Call("schema"), b=Append((L,))),
+        _scenario("a-group-and-a-crash", a=(Append((L,)), Append((M,))), c=Call("heal", 61.0)),
+    )
+}
+"""Cases of which every schedule with few preemptions is run."""
 
 
 @dataclass
@@ -93,6 +112,39 @@ class LanceModel:
                 (event.task, event.number, event.step.writes) for event in trace if ":" not in event.task
             ]
         return self._outlines[scenario.name]
+
+    def try_seed(self, seed: int) -> str | None:
+        """See `Model.try_seed`."""
+        cases = list(LANCE_CASES.values())
+        case = cases[seed % len(cases)]
+        result = self.play(case, draw_lance_strategy(seed, self.measure(case)))
+        if not result.problems:
+            return None
+        return shrink(partial(self.play, case), result, 100).explain(seed, case)
+
+    def search(self, scenario: LanceScenario, bound: int, crash: PlannedFault | None = None) -> Search:
+        """Run every schedule with at most `bound` preemptions, perhaps with a crash in each."""
+        threads = tuple(list_threads(scenario))
+        faults = () if crash is None else (crash,)
+
+        def play(switches: tuple[Choice, ...]) -> tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]:
+            result = self.play(scenario, ReplayStrategy(Schedule(switches, faults)))
+            requests = [event for event in result.trace if event.step.is_request and event.task in threads]
+            return result.problems, [(event.task, event.number - 1, threads) for event in requests]
+
+        return search_preemptions(play, bound, MAX_RUNS)
+
+    def search_with_crash(self, scenario: LanceScenario, bound: int) -> Search:
+        """Run every schedule with a crash of the first process at one of its requests, and `bound` preemptions."""
+        total = Search(is_complete=True)
+        result = self.play(scenario, ReplayStrategy(Schedule()))
+        for event in result.trace:
+            if event.step.is_request and event.task == next(iter(scenario.processes)):
+                search = self.search(scenario, bound, PlannedFault(event.task, event.number, Fault.CRASH_BEFORE))
+                total.add(search)
+                total.faults += 1
+                total.is_complete &= search.is_complete
+        return total
 
     def play(self, scenario: LanceScenario, strategy: Strategy) -> Result:
         """Run a scenario once."""

@@ -20,7 +20,6 @@ from omnigraph.storage.local_object_store import LocalObjectStore
 from omnigraph.storage.object_store import ObjectInfo, StoredObject, StoreUnavailableError
 from race.jobs import LIST_SCHEMA
 from schedules.history import History
-from schedules.roles import describe
 from schedules.scheduler import Process, Scheduler, Step, StepError
 from schedules.simulation import build_runtime
 
@@ -33,8 +32,10 @@ OPTIONS = Options(
     head_commits=6,
     sealed_fragments=2,
     manifest_versions=3,
+    trim_every=3,
     publish_rounds=8,
     reserve_bytes=0,
+    cache_bytes=1 << 28,
     maintenance=Maintenance.AUTO,
     upkeep=UpkeepOptions(merged_fragments=2, tail_fragments=3, concurrency=1),
     derived_cache=False,
@@ -84,7 +85,7 @@ class ScheduledObjects(LocalObjectStore):
         self._disk = disk
 
     def _request(self, label: str, key: str, act: Callable[[], T], *, writes: bool = False) -> T:
-        step = Step(f"{label} {describe(key)}", key, writes, is_request=True)
+        step = Step(label, key, writes, is_request=True, is_on_key=True)
         scheduler = self._disk.scheduler
         try:
             fault = scheduler.reach(step)
@@ -197,7 +198,11 @@ class LanceRun:
                 return original(location, runtime)  # type: ignore[arg-type]
             return ScheduledObjects(self.disk, runtime)
 
-        with patch("omnigraph.storage.graph_storage._open_local_objects", open_objects):
+        # Lance goes by real times when it removes old versions, of which none is a minute old here.
+        with (
+            patch("omnigraph.storage.graph_storage._open_local_objects", open_objects),
+            patch("omnigraph.commit.manifest_log.TRIM_AGE", timedelta()),
+        ):
             yield
 
 

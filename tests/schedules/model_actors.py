@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -21,12 +22,15 @@ from omnigraph.ops.session import Session
 from omnigraph.options import Options
 from omnigraph.storage.layout import build_table_path
 from omnigraph.storage.staging import StagedWrite, WriteKind
+from schedules.healing import serve
 from schedules.history import Attempt, History
 from schedules.model_room import PAYLOADS, ModelHandles, ModelStorage, Room
 from schedules.scheduler import Process, Scheduler
 from schedules.simulation import build_runtime
 
 LISTS = ("node:L", "node:M")
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+"""What is virtual in a run on the model includes its date."""
 SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("items", pa.string())])
 OPTIONS = Options(
     heartbeat_seconds=10.0,
@@ -35,8 +39,10 @@ OPTIONS = Options(
     head_commits=6,
     sealed_fragments=2,
     manifest_versions=3,
+    trim_every=3,
     publish_rounds=8,
     reserve_bytes=0,
+    cache_bytes=1 << 20,
 )
 """Small thresholds: a run seals, and versions of the manifest are few."""
 
@@ -103,7 +109,7 @@ def build_room(options: Options = OPTIONS) -> Room:
     from schedules.strategies import FaultPlan, RandomStrategy
 
     room = Room()
-    scheduler = Scheduler(RandomStrategy(0, FaultPlan(())))
+    scheduler = Scheduler(RandomStrategy(0, FaultPlan(())), BEGIN)
     store = ModelStorage(room, scheduler, build_runtime(scheduler, options, 0))
     tables = [
         NewTable(
@@ -285,9 +291,22 @@ class Recover:
             run_clock = session.runtime.clock
             run_clock.sleep(self.pause)
             if self.spares_live:
-                heal(session, session.head() if _tolerate(session.head) else None, spares_live=True)
+                _tolerate(lambda: heal(session, session.head(), spares_live=True))
             else:
                 _tolerate(lambda: recover(session.store, session.log))
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Serve the graph, with a healer."""
+
+    every_seconds: float = 61.0
+    seconds: float = 130.0
+
+    def __call__(self, run: Run, session: Session, name: str) -> None:
+        """Serve it."""
+        del run, name
+        serve(session, self.every_seconds, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +320,6 @@ class Cleanup:
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Clean up."""
         del run, name
-        from datetime import timedelta
-
         if self.pause:
             session.runtime.clock.sleep(self.pause)
         call = CleanupCall(keep=self.keep, grace=timedelta(seconds=self.grace_seconds), is_confirmed=True)

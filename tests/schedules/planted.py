@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from omnigraph.commit import group_commit, publisher, recovery, version_builder
+from omnigraph.commit import group_commit, publisher, recovery, sidecar, version_builder
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.manifest_log import ManifestLog
 from omnigraph.commit.rebase import rebase
@@ -33,6 +33,12 @@ def _none(*_: object, **__: object) -> None:
 
 def _rebase_without_checks(plan: Any, now: Any, between: Any, handles: Any, known: Any) -> Any:
     return rebase(replace(plan, requirements=()), now, between, handles, known)
+
+
+def _rebase_without_reads(plan: Any, now: Any, between: Any, handles: Any, known: Any) -> Any:
+    written = {move.table_key for move in plan.moves}
+    needs = tuple(each for each in plan.requirements if each.table_key in written)
+    return rebase(replace(plan, requirements=needs), now, between, handles, known)
 
 
 def _build_version_once(self: Any, move: Any, base: int) -> int:
@@ -146,12 +152,41 @@ def _give_up_everything(store: Any, lease: Any, files: Any) -> None:
 _GIVE_UP = publisher._give_up
 
 
+def _publish_table_by_table(log: Any, handles: Any, plan: Any, armed: Any, replan: Any) -> Any:
+    done = None
+    for move in plan.moves:
+        done = _PUBLISH(log, handles, replace(plan, moves=(move,)), armed, replan)
+    return done
+
+
+_PUBLISH = publisher.publish_or_replan
+
+
+def _confirm_without_end(self: Any, files: Any) -> None:
+    names = list(files)
+    for _ in range(500):
+        _CONFIRM(self, names)
+
+
+_CONFIRM = sidecar.Lease.confirm
+
+
+def _trust_every_lease(self: Any, files: Any, instant: Any) -> list[str]:
+    del self, files, instant
+    return []
+
+
 _C = "omnigraph.commit"
 BUGS: Mapping[str, Planted] = {
     "requirements-are-not-checked": Planted(
         "A plan that moves to a newer state checks again what it relied on.",
         ("two-writers-and-a-recovery", "a-schema-apply-and-a-writer"),
         {f"{_C}.group_commit.rebase": _rebase_without_checks},
+    ),
+    "reads-are-not-checked": Planted(
+        "A plan that moves checks also what it has read and does not write.",
+        ("a-skew",),
+        {f"{_C}.group_commit.rebase": _rebase_without_reads},
     ),
     "a-version-is-reused-on-another-pin": Planted(
         "A version that was built on one pin is not the version for another.",
@@ -274,7 +309,42 @@ BUGS: Mapping[str, Planted] = {
         ("an-armed-race",),
         {f"{_C}.publisher._give_up": _give_up_everything},
     ),
+    "a-late-lease-is-trusted": Planted(
+        "A lease protects from a cleanup only the files that it had named before.",
+        ("an-armed-write-and-a-cleanup", "a-writer-a-cleanup-and-a-reader"),
+        {f"{_C}.sidecar.Lease.list_named_late": _trust_every_lease},
+    ),
+    "table-by-table": Planted(
+        "A commit of several tables is one swap.",
+        ("a-large-write",),
+        {"schedules.model_actors.publish_or_replan": _publish_table_by_table},
+    ),
+    "cleanup-forgets": Planted(
+        "What no state needs and no operation names is removed by a cleanup.",
+        ("many-commits",),
+        {"omnigraph.ops.cleanup.remove_garbage": _none},
+    ),
+    "renewed-without-end": Planted(
+        "A lease is renewed once for a swap.",
+        ("two-writers-and-a-recovery",),
+        {f"{_C}.sidecar.Lease.confirm": _confirm_without_end},
+    ),
 }
+
+
+ONLY: Mapping[str, tuple[str, str]] = {
+    "strict serializability": ("reads-are-not-checked", "a-skew"),
+    "one effect of a key": ("keys-are-forgotten", "a-repeated-request"),
+    "no acknowledged write lost": ("told-before-the-swap", "a-group-and-a-crash"),
+    "no half": ("table-by-table", "a-large-write"),
+    "every pin readable": ("the-floor-is-not-checked", "a-slow-writer-and-a-cleanup"),
+    "a complete audit": ("recovery-does-not-audit", "an-armed-load-and-a-recovery"),
+    "no file leaked": ("cleanup-forgets", "many-commits"),
+    "no sidecar left": ("sidecars-stay", "an-armed-race"),
+    "no wedge": ("an-empty-turn", "a-slow-group"),
+    "costs": ("renewed-without-end", "two-writers-and-a-recovery"),
+}
+"""For each oracle, a bug that no other one finds, and the case in which it is looked for."""
 
 
 @contextmanager

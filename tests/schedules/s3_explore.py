@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from unittest.mock import patch
@@ -19,11 +20,10 @@ from omnigraph.runtime import Runtime
 from omnigraph.storage.object_store import ObjectInfo, StoredObject, StoreUnavailableError
 from omnigraph.storage.s3_object_store import S3ObjectStore
 from race.jobs import LIST_SCHEMA
-from schedules.explore import Outline, Result
+from schedules.explore import Outline, Result, shrink
 from schedules.history import History
 from schedules.lance_explore import LANCE_CASES, LanceScenario, judge
 from schedules.lance_world import OPTIONS, Disk, LanceRun
-from schedules.roles import describe
 from schedules.s3_model import (
     BUCKET,
     HttpFault,
@@ -40,10 +40,17 @@ from schedules.strategies import FaultPlan, PlannedFault, RandomStrategy, Replay
 
 T = TypeVar("T")
 URI = f"s3://{BUCKET}/graph"
-S3_CASES = [
-    LANCE_CASES[name]
-    for name in ("two-writers", "a-group", "a-cleanup-and-a-reader", "a-merge", "a-schema", "a-tag-and-a-healer")
-]
+S3_NAMES = (
+    "two-writers",
+    "a-group",
+    "a-cleanup-and-a-reader",
+    "a-merge",
+    "a-schema",
+    "a-tag-and-a-healer",
+    "a-server",
+    "a-deleted-branch",
+)
+S3_CASES = [LANCE_CASES[name] for name in S3_NAMES]
 
 
 class ScheduledS3(S3ObjectStore):
@@ -53,7 +60,7 @@ class ScheduledS3(S3ObjectStore):
     state: S3State
 
     def _request(self, label: str, key: str, act: Callable[[], T], *, writes: bool = False) -> T:
-        step = Step(f"{label} {describe(key)}", key, writes, is_request=True)
+        step = Step(label, key, writes, is_request=True, is_on_key=True)
         # What is on its way arrives between two steps.
         self.state.let_late_happen()
         try:
@@ -134,6 +141,15 @@ class S3Model:
                 (event.task, event.number, event.step.writes) for event in trace if ":" not in event.task
             ]
         return self._outlines[scenario.name]
+
+    def try_seed(self, seed: int) -> str | None:
+        """See `Model.try_seed`."""
+        case = S3_CASES[seed % len(S3_CASES)]
+        strategy, faults = draw_s3_choices(seed, case, self.measure(case))
+        result = self.play(case, strategy, faults)
+        if not result.problems:
+            return None
+        return shrink(partial(self.play, case, faults=faults), result, 100).explain(seed, case)
 
     def play(self, scenario: LanceScenario, strategy: Strategy, faults: tuple[PlannedHttpFault, ...]) -> Result:
         """Run a scenario once."""

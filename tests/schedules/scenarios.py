@@ -18,6 +18,7 @@ from schedules.model_actors import (
     Read,
     Recover,
     Run,
+    Serve,
     Tag,
     Wait,
 )
@@ -96,6 +97,12 @@ CASES: Mapping[str, Scenario] = {
         ),
         scenario("a-slow-writer-and-many-commits", a=SMALL, b=Append((M,), times=8, pause=21.0)),
         scenario("an-armed-race", a=ARMED, b=SMALL),
+        scenario("a-server", server=(Serve(), SMALL, OTHER), a=Chain((ARMED, SMALL)), b=Wait(1, ARMED)),
+        scenario("a-group-and-a-recovery", group=(SMALL, OTHER), recovery=Recover(1)),
+        scenario("a-small-write-and-a-cleanup", a=SMALL, cleanup=Cleanup(), reader=Read((L,), 1)),
+        scenario("a-skew", a=SKEWED, b=OTHER),
+        scenario("a-large-write", a=LARGE, recovery=Recover(1)),
+        scenario("an-armed-write-and-a-cleanup", a=ARMED, cleanup=Cleanup()),
         scenario("an-armed-load-alone", a=ARMED, recovery=Recover(3)),
         scenario("a-late-branch", a=Append((L,), times=3), b=on_branch("x", branch_writer("x")), cleanup=Cleanup()),
         scenario("a-slow-group", group=(SMALL, LARGE, OTHER), other=(SMALL, SKEWED)),
@@ -112,6 +119,7 @@ _WRITERS: tuple[Callable[[random.Random], Actor], ...] = (
 )
 _OTHERS: tuple[Callable[[random.Random], Actor], ...] = (
     lambda choice: Recover(choice.randint(1, 2), spares_live=choice.random() < 0.3),
+    lambda _: Serve(),
     lambda choice: Cleanup(keep=choice.randint(1, 3), pause=choice.choice((0.0, 1.0, 61.0))),
     lambda choice: Cleanup(grace_seconds=30.0, pause=choice.choice((1.0, 31.0))),
     lambda choice: Read((L, M), times=choice.randint(1, 3)),
@@ -136,3 +144,9 @@ def draw_scenario(seed: int) -> Scenario:
     for name in "cd"[: choice.randint(1, 2)]:
         processes[name] = (choice.choice(_OTHERS)(choice),)
     return Scenario(f"drawn-{seed}", processes)
+
+
+def choose_scenario(seed: int) -> Scenario:
+    """Return the scenario of a seed: one of the cases, or a drawn one."""
+    cases = list(CASES.values())
+    return draw_scenario(seed) if seed % 2 else cases[seed // 2 % len(cases)]

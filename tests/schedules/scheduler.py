@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from schedules.roles import describe
 
 MAX_STEPS = 20_000
 """A run with more steps is taken for one that never ends."""
@@ -31,20 +33,30 @@ class Fault(Enum):
     LATE = "gets no response, and only later happens:"
     OUTAGE = "reaches the store no more from"
     STALL = "is stopped for a long time before"
+    PAUSE = "and all others are stopped for a long time before"
 
 
 class StepError(Exception):
     """An injected failure of a request; each store translates it into what its real errors look like."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What a thread is about to do: on what, whether it changes it, and whether a store may fail to do it."""
 
-    label: str
+    verb: str
     resource: str = ""
     writes: bool = False
     is_request: bool = False
+    is_on_key: bool = False
+    """Whether the resource is a key of the store, and what it is belongs to the description."""
+
+    @property
+    def label(self) -> str:
+        """The description."""
+        return f"{self.verb} {describe(self.resource)}" if self.is_on_key else self.verb
+
+
+START = Step("start")
 
 
 @dataclass(eq=False)
@@ -72,7 +84,7 @@ class Task:
     is_daemon: bool = False
     gate: threading.Lock = field(default_factory=threading.Lock)
     steps: int = 0
-    step: Step = Step("start")
+    step: Step = START
     is_done: bool = False
     may_go: Callable[[], bool] | None = None
     """What it waits for; None if nothing."""
@@ -82,8 +94,7 @@ class Task:
     thread: threading.Thread | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A step that was taken: by whom, as its how many-th, and what happened beside it."""
 
     task: str
@@ -223,8 +234,11 @@ class Scheduler:
             raise StepError(step.label)
         if fault is Fault.OUTAGE:
             process.outage = OUTAGE
-        if fault is Fault.STALL:
-            process.stalled_until = self.now + STALL
+        if fault in {Fault.STALL, Fault.PAUSE}:
+            if fault is Fault.STALL:
+                process.stalled_until = self.now + STALL
+            else:
+                self._jump(self.now + STALL)
             self._hand_over(task)
             return None
         return fault
@@ -252,14 +266,12 @@ class Scheduler:
             if task is not None and not may_go():
                 raise Killed
             return may_go()
-        self.reach(step)
-        if not may_go():
-            task.may_go = may_go
-            task.wakes_at = None if seconds is None else self.now + timedelta(seconds=seconds)
-            try:
-                self._hand_over(task)
-            finally:
-                task.may_go = task.wakes_at = None
+        task.may_go = may_go
+        task.wakes_at = None if seconds is None else self.now + timedelta(seconds=seconds)
+        try:
+            self.reach(step)
+        finally:
+            task.may_go = task.wakes_at = None
         return may_go()
 
     def _hand_over(self, task: Task) -> None:
@@ -284,14 +296,13 @@ class Scheduler:
     def _pick(self, last: Task | None) -> Task | None:
         """Return the next thread; None if the run is over."""
         while True:
-            if all(task.is_done or task.is_daemon or task.process.is_dead for task in self.tasks):
-                # Threads of dead processes are ended by `run`.
-                return None
             ready: list[Task] = []
             sleeping: list[Task] = []
+            is_over = True
             for task in self.tasks:
                 if task.is_done or task.process.is_dead:
                     continue
+                is_over = is_over and task.is_daemon
                 stalled = task.process.stalled_until
                 if stalled is not None and stalled > self.now:
                     sleeping.append(task)
@@ -299,6 +310,9 @@ class Scheduler:
                     ready.append(task)
                 elif task.wakes_at is not None:
                     sleeping.append(task)
+            if is_over:
+                # Threads of dead processes are ended by `run`.
+                return None
             # A daemon's timer alone, such as a heartbeat's, does not keep a run going for ever; but it may let
             # another thread go on.
             if ready:

@@ -79,7 +79,9 @@ class SimulatedLock:
 
     def __init__(self, scheduler: Scheduler, name: str, *, is_reentrant: bool) -> None:
         self._scheduler = scheduler
-        self._step = Step(f"take {name}", name, writes=True)
+        self._take = Step(f"take {name}", name, writes=True)
+        self._give = Step(f"give {name} back", name, writes=True)
+        self._look = Step(f"look at {name}", name)
         self._is_reentrant = is_reentrant
         self._holder: Task | None = None
         self._depth = 0
@@ -93,7 +95,7 @@ class SimulatedLock:
         while True:
             if blocking:
                 seconds = None if timeout < 0 else timeout
-                if not self._scheduler.wait(self._step, lambda: not self._depth, seconds) and seconds is not None:
+                if not self._scheduler.wait(self._take, lambda: not self._depth, seconds) and seconds is not None:
                     return False
             elif self._depth:
                 return False
@@ -103,12 +105,14 @@ class SimulatedLock:
 
     def release(self) -> None:
         """See Lock."""
-        self._depth -= 1
-        if not self._depth:
+        if self._depth == 1:
+            self._scheduler.reach(self._give)
             self._holder = None
+        self._depth -= 1
 
     def locked(self) -> bool:
         """See Mutex."""
+        self._scheduler.reach(self._look)
         return bool(self._depth)
 
     def __enter__(self) -> bool:
@@ -130,6 +134,7 @@ class SimulatedEvent:
 
     def is_set(self) -> bool:
         """See Event."""
+        self._scheduler.reach(Step(f"look at {self._name}", self._name))
         return self._is_set
 
     def set(self) -> None:
@@ -139,11 +144,12 @@ class SimulatedEvent:
 
     def clear(self) -> None:
         """See Event."""
+        self._scheduler.reach(Step(f"reset {self._name}", self._name, writes=True))
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
         """See Event."""
-        return self._scheduler.wait(Step(f"wait for {self._name}", self._name), self.is_set, timeout)
+        return self._scheduler.wait(Step(f"wait for {self._name}", self._name), lambda: self._is_set, timeout)
 
 
 class SimulatedThread:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from schedules.explore import Model, model
-from schedules.model_actors import LISTS, Append, DeleteBranch
-from schedules.scenarios import ARMED, branch_writer, on_branch, scenario
+from schedules.model_actors import LISTS, Append, Cleanup, DeleteBranch
+from schedules.scenarios import ARMED, LARGE, branch_writer, on_branch, scenario
 from schedules.strategies import ReplayStrategy, Schedule
 
 
@@ -26,6 +26,41 @@ def test_a_branch_that_was_deleted_while_its_creator_stood_still_is_not_register
         d=DeleteBranch("x"),
     )
     switches = (("", 0, "c"), ("c", 24, "a"), ("a", 57, "a2"), ("a2", 43, "d"), ("d", 68, "c"))
+
+    result = room.play(case, ReplayStrategy(Schedule(switches)))
+
+    assert result.problems == [], result.describe()
+
+
+def test_a_write_that_armed_late_leaves_files_that_a_cleanup_may_remove(room: Model) -> None:
+    # The cleanup has listed the sidecars and the table before the sidecar is there, and goes on after it was removed
+    # again. The write took its files for protected.
+    case = scenario("a-late-sidecar", a=LARGE, cleanup=Cleanup())
+    switches = (
+        ("", 0, "a"),
+        ("a", 9, "cleanup"),
+        ("cleanup", 64, "a"),
+        ("a", 96, "cleanup"),
+        ("cleanup", 69, "a:lease"),
+        ("a:lease", 1, "a"),
+    )
+
+    result = room.play(case, ReplayStrategy(Schedule(switches)))
+
+    assert result.problems == [], result.describe()
+
+
+def test_a_load_that_named_a_file_late_leaves_it_to_a_cleanup(room: Model) -> None:
+    # The same, with a sidecar that is older than the file, and names it after the cleanup has listed both.
+    case = scenario("a-late-name", a=ARMED, cleanup=Cleanup())
+    switches = (
+        ("", 0, "a"),
+        ("a", 13, "cleanup"),
+        ("cleanup", 76, "a"),
+        ("a", 104, "a:lease"),
+        ("a:lease", 1, "a"),
+        ("a", 110, "cleanup"),
+    )
 
     result = room.play(case, ReplayStrategy(Schedule(switches)))
 

@@ -4,13 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from schedules.exhaustive import search_preemptions
-from schedules.explore import shrink
-from schedules.lance_explore import LANCE_CASES, LanceModel, draw_lance_strategy, lance_model
-from schedules.strategies import ReplayStrategy
+from schedules.exhaustive import Search
+from schedules.lance_explore import SMALL_CASES, LanceModel, lance_model
 
-CHUNKS, SCHEDULES = 6, 50
-SOAK_CHUNKS, SOAK_SCHEDULES = 100, 500
+CHUNKS, SCHEDULES = 10, 50
 
 
 @pytest.fixture(scope="module")
@@ -19,39 +16,30 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanceModel]:
         yield opened
 
 
-def run_seeds(disk: LanceModel, first: int, count: int) -> None:
-    cases = list(LANCE_CASES.values())
-    for seed in range(first, first + count):
-        case = cases[seed % len(cases)]
-        result = disk.play(case, draw_lance_strategy(seed, disk.measure(case)))
-        if result.problems:
-            short = shrink(disk.play, case, result, 100)  # type: ignore[arg-type]  # scenarios of another kind
-            pytest.fail(f"seed {seed}, {case.name}:\n{short.describe()}\n{short.schedule}")
-
-
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_schedules_of_real_operations(disk: LanceModel, chunk: int) -> None:
-    run_seeds(disk, chunk * SCHEDULES, SCHEDULES)
+    for seed in range(chunk * SCHEDULES, (chunk + 1) * SCHEDULES):
+        assert disk.try_seed(seed) is None
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("chunk", range(SOAK_CHUNKS))
-def test_fifty_thousand_schedules_of_real_operations(disk: LanceModel, chunk: int) -> None:
-    run_seeds(disk, 1_000_000 + chunk * SOAK_SCHEDULES, SOAK_SCHEDULES)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("name", ["two-writers", "a-schema", "a-cleanup-and-a-reader", "a-merge"])
+@pytest.mark.parametrize("name", SMALL_CASES)
 def test_every_schedule_with_two_preemptions(disk: LanceModel, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    case = LANCE_CASES[name]
+    check(disk.search(SMALL_CASES[name], 2), name, capsys)
 
-    def play(strategy: ReplayStrategy) -> tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]:
-        result = disk.play(case, strategy)
-        requests = [event for event in result.trace if event.step.is_request and ":" not in event.task]
-        return result.problems, [(event.task, event.number - 1, tuple(case.processes)) for event in requests]
 
-    search = search_preemptions(play, 2, 20_000)
+@pytest.mark.soak
+def test_every_crash_of_a_group_with_one_preemption(disk: LanceModel, capsys: pytest.CaptureFixture[str]) -> None:
+    check(disk.search_with_crash(SMALL_CASES["a-group-and-a-crash"], 1), "a crash", capsys)
 
+
+@pytest.mark.parametrize("name", ["two-merges", "a-schema-apply-and-a-writer"])
+def test_every_schedule_with_one_preemption(disk: LanceModel, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    check(disk.search(SMALL_CASES[name], 1), name, capsys)
+
+
+def check(search: Search, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
-        print(f"{name}: {search.runs} runs, complete={search.is_complete}")  # noqa: T201 - the count is what it is for
+        print(f"{name}: {search.runs} runs, {search.decisions} requests")  # noqa: T201 - the counts are what it is for
     assert search.problems == []
+    assert search.is_complete

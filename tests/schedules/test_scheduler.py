@@ -9,7 +9,15 @@ from schedules.exhaustive import GuidedStrategy, search_all, search_preemptions
 from schedules.explore import shrink
 from schedules.scheduler import Fault, Process, Scheduler, Step, Strategy
 from schedules.simulation import InlineExecutor, SimulatedBackend, SimulatedClock
-from schedules.strategies import FaultPlan, PlannedFault, PriorityStrategy, RandomStrategy, ReplayStrategy, Schedule
+from schedules.strategies import (
+    Choice,
+    FaultPlan,
+    PlannedFault,
+    PriorityStrategy,
+    RandomStrategy,
+    ReplayStrategy,
+    Schedule,
+)
 
 READ, WRITE = Step("read x", "x", is_request=True), Step("write x", "x", writes=True, is_request=True)
 
@@ -77,8 +85,8 @@ def test_all_orders_of_dependent_steps_are_tried_once() -> None:
 
 
 def test_few_preemptions_find_a_race() -> None:
-    def play(strategy: ReplayStrategy) -> tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]:
-        value, scheduler = race(strategy)
+    def play(switches: tuple[Choice, ...]) -> tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]:
+        value, scheduler = race(ReplayStrategy(Schedule(switches)))
         points: list[tuple[str, int, tuple[str, ...]]] = [
             (event.task, event.number - 1, ("a", "b")) for event in scheduler.trace if event.step.is_request
         ]
@@ -93,7 +101,7 @@ def test_few_preemptions_find_a_race() -> None:
 def test_a_failing_run_is_shortened() -> None:
     from schedules.explore import Result
 
-    def play(_: object, strategy: Strategy) -> Result:
+    def play(strategy: Strategy) -> Result:
         value, scheduler = race(strategy, 5)
         problems = [] if value == 5 else [f"lost: {value}"]
         return Result(problems, Schedule(tuple(scheduler.switches)), scheduler.trace, len(scheduler.trace))
@@ -101,9 +109,9 @@ def test_a_failing_run_is_shortened() -> None:
     long = next(
         result
         for seed in range(50)
-        if len((result := play(None, RandomStrategy(seed, FaultPlan(())))).schedule.switches) > 9 and result.problems
+        if len((result := play(RandomStrategy(seed, FaultPlan(())))).schedule.switches) > 9 and result.problems
     )
-    short = shrink(play, None, long)  # type: ignore[arg-type]  # this play ignores its scenario
+    short = shrink(play, long)
 
     assert short.problems
     assert len(short.schedule.switches) < len(long.schedule.switches)

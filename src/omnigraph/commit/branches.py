@@ -201,7 +201,7 @@ class BranchRegistry:
         # The draft itself is in danger only if a cleanup ran since the name was checked.
         if manifest.gc_horizon.epoch != draft.main.snapshot.manifest.gc_horizon.epoch:
             first_version = f"{draft.record.path}/{format_version_name(1)}"
-            check_staged_files(self.main.store, manifest.gc_horizon, [first_version], is_leased=False)
+            check_staged_files(self.main.store, manifest.gc_horizon, [first_version], None)
         check_reachable(self.main, manifest, draft.source, draft.parent)
 
     def discard(self, draft: BranchDraft) -> None:

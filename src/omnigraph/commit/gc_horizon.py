@@ -11,6 +11,7 @@ from omnigraph.clock import parse_instant
 from omnigraph.commit.branch_errors import BranchGoneError
 from omnigraph.commit.manifest_log import Head, ManifestLog, NotAGraphError
 from omnigraph.commit.manifest_types import Commit, GcHorizon, Manifest, MergedFrom, Snapshot
+from omnigraph.commit.sidecar import Lease
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.layout import build_branch_path
@@ -104,21 +105,27 @@ def check_base_retained(horizon: GcHorizon, base: Commit) -> None:
         raise TooSlowError(horizon.epoch, f"its base, commit {base.id}, was collected")
 
 
-def check_staged_files(store: GraphStorage, horizon: GcHorizon, files: Iterable[str], *, is_leased: bool) -> None:
+def check_staged_files(store: GraphStorage, horizon: GcHorizon, files: Iterable[str], lease: Lease | None) -> None:
     """Check that all files a write has staged exist, and that the cleanup of this horizon will not remove them.
 
-    Cleanup spares files younger than `staged_before`. With `is_leased` it spares them at any age: a sidecar names them.
+    Cleanup spares files younger than `staged_before`, and at any age those that a sidecar names when it marks. So an
+    older one is safe if its sidecar had named it by that instant, which is before the cleanup began.
 
     Raises:
         TooSlowError: A file is gone, or may be removed at any time.
     """
     boundary = None if horizon.staged_before is None else parse_instant(horizon.staged_before)
     staged = list(dict.fromkeys(files))
+    old: list[str] = []
     for file, info in zip(staged, _stat_files(store, staged), strict=True):
         if info is None:
             raise TooSlowError(horizon.epoch, f"its file `{file}` was collected")
-        if not is_leased and boundary is not None and info.modified < boundary:
-            raise TooSlowError(horizon.epoch, f"its file `{file}` is too old to be kept")
+        if boundary is not None and info.modified < boundary:
+            old.append(file)
+    if boundary is not None and old and lease is not None:
+        old = lease.list_named_late(old, boundary)
+    if old:
+        raise TooSlowError(horizon.epoch, f"its file `{old[0]}` is too old to be kept")
 
 
 def check_merge_source_retained(log: ManifestLog, horizon: GcHorizon, source: MergedFrom) -> None:

@@ -378,7 +378,7 @@ def _check_uncollected(
     if not plan.outlives_cleanup:
         raise TooSlowError(horizon.epoch, "may have removed the versions that it restores")
     check_base_retained(horizon, plan.base.snapshot.commit)
-    check_staged_files(log.store, horizon, files, is_leased=lease is not None)
+    check_staged_files(log.store, horizon, files, lease)
     if plan.merged_from is not None:
         check_merge_source_retained(log, horizon, plan.merged_from)
 

@@ -45,8 +45,6 @@ from omnigraph.storage.layout import MANIFEST, format_version_name
 from omnigraph.storage.object_store import StoreDeniedError, StoreFullError, StoreUnavailableError
 from omnigraph.telemetry import log
 
-# Old versions of a manifest are trimmed once per this number of versions.
-TRIM_EVERY = 100
 # Lance's cleanup treats unreferenced files older than seven days, by this machine's clock, as garbage. A head that
 # another writer is about to swap in is such a file. So a machine whose clock is further off than this does not trim.
 TRIM_SKEW = timedelta(days=1)
@@ -582,10 +580,10 @@ def _prepare(table: CasTable, manifest: Manifest, options: Options) -> tuple[Pre
 
 
 def _trim(store: GraphStorage, head: Head, keys: KeyFinder) -> None:
-    """Remove old manifest versions and unused key runs, once per `TRIM_EVERY` versions."""
+    """Remove old manifest versions and unused key runs, once per `trim_every` versions."""
     # Old versions are only a fence against suspended writers: history is in the journal.
     table = head.table
-    if table.version % TRIM_EVERY:
+    if table.version % store.runtime.options.trim_every:
         return
     try:
         created_at = table.read_created_at()

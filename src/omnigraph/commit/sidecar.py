@@ -1,7 +1,7 @@
 """Store sidecars: one small object per running operation, from which the files of a dead one can be found."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
@@ -161,6 +161,9 @@ class Lease:
         self._stop = create_event()
         self._is_fenced = False
         self._thread: Thread | None = None
+        # When the stored sidecar first named each file, by the clock that only goes forward.
+        self._named: dict[str, float] = {}
+        self._armed_at = 0.0
 
     def arm(self) -> None:
         """Put the sidecar and start its heartbeats. If that fails, the operation has not begun."""
@@ -171,6 +174,7 @@ class Lease:
                 # The put may have arrived although its response was lost: then the stored sidecar is this very one.
                 if self._take_over() != self._sidecar:
                     raise
+            self._note_named()
             self._thread = create_thread(self._send_heartbeats, f"lease-{self._sidecar.id}", daemon=True)
             self._thread.start()
         except Exception:
@@ -191,12 +195,15 @@ class Lease:
             if self._is_fenced:
                 raise FencedError(self._sidecar.id)
 
-    def add_files(self, files: Iterable[str]) -> None:
-        """Record files that exist now, in case the operation dies.
+    def add_files(self, files: Iterable[str], *, are_noted: bool = False) -> None:
+        """Record files that exist now, in case the operation dies; `are_noted` if notes of its tasks name them already.
 
         A failure is logged, and the next heartbeat tries again. Only `confirm` reports that the operation was fenced.
         """
         with self._lock:
+            files = tuple(files)
+            if are_noted:
+                self._named.update(dict.fromkeys(files, self._armed_at))
             all_files = dict.fromkeys((*self._sidecar.files, *files))
             if self._is_fenced or len(all_files) == len(self._sidecar.files):
                 return
@@ -225,6 +232,17 @@ class Lease:
     def files(self) -> tuple[str, ...]:
         """All files that it records."""
         return self._sidecar.files
+
+    def list_named_late(self, files: Iterable[str], instant: datetime) -> list[str]:
+        """Return the files that the sidecar did not name yet at an instant of the store's clock."""
+        monotonic = self._store.runtime.clock.monotonic()
+        now = read_store_clock(self._store)
+        if not now.microsecond:
+            # Such a store may tell whole seconds only.
+            now += timedelta(seconds=1)
+        seconds = (instant - now).total_seconds() + monotonic
+        with self._lock:
+            return [file for file in files if self._named.get(file, monotonic) >= seconds]
 
     @property
     def is_running(self) -> bool:
@@ -282,8 +300,15 @@ class Lease:
                     # An earlier renewal of this lease, whose response was lost.
                     continue
             self._sidecar = renewed
+            self._note_named()
             return
         raise StoreUnavailableError(f"renew `{self._key}`", "earlier renewals keep arriving")
+
+    def _note_named(self) -> None:
+        now = self._store.runtime.clock.monotonic()
+        self._armed_at = self._armed_at or now
+        for file in self._sidecar.files:
+            self._named.setdefault(file, now)
 
     def _take_over(self) -> Sidecar | None:
         """Return the stored sidecar and adopt its etag, or None if recovery has changed it.

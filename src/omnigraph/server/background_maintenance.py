@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
+from omnigraph.concurrency import create_event, create_thread
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.auto_maintenance import ReconcilePolicy, Reconciler
 from omnigraph.ops.open import heal, open_session
@@ -24,8 +25,8 @@ class Healer:
     def __init__(self, graphs: Iterable[ServedGraph], every_seconds: float) -> None:
         self._graphs = graphs
         self._every = every_seconds
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="recover", daemon=True)
+        self._stopped = create_event()
+        self._thread = create_thread(self._run, "recover", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""

@@ -172,8 +172,14 @@ class UnionReader(TableReader):
         return np.concatenate(parts)
 
     def find(self, ids: pa.Array | Sequence[str], budget: Budget | None = None) -> NDArray[np.int64]:
-        """Refuse to find rows by id: an id does not say of which type it is."""
-        raise NotImplementedError
+        """Refuse to find rows by id: an id does not say of which type it is, and the plans of unions never ask so.
+
+        Raises:
+            TypeError: Always.
+        """
+        del ids, budget
+        msg = f"an id does not say of which of {[member.type.name for member in self.members]} it is: ask one of them"
+        raise TypeError(msg)
 
     # --- estimates and access paths ---------------------------------------------------------------------
 

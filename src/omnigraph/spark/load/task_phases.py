@@ -56,7 +56,7 @@ class Phases:
             yield phase
             faults.reach("phase.done")
             # Named before the phase is closed, so that at any time recovery finds every file: by its note or here.
-            self._lease.add_files(phase.kept_files)
+            self._lease.add_files(phase.kept_files, are_noted=True)
             faults.reach("phase.named")
             self._close(phase.number, phase.kept_files | phase.kept_scratch)
             faults.reach("phase.cleared")
