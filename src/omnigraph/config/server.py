@@ -10,6 +10,7 @@ from omnigraph.config.environment import read_embedding_options
 from omnigraph.config.jwt_issuers import JwtIssuer, read_jwt_issuers
 from omnigraph.config.settings_file import CONFIG_FILE, SettingsSection, read_settings
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
+from omnigraph.engine.parallel import count_cores
 from omnigraph.errors import Kind, OmnigraphError, SettingsError
 from omnigraph.locations import parse_scheme
 from omnigraph.ops.auto_maintenance import ReconcilePolicy
@@ -28,6 +29,12 @@ _OTHER_SECRETS = ("OMNIGRAPH_TOKEN", "AWS_")
 # Workers share sealed memory, which only Linux has.
 _HAS_WORKERS = hasattr(os, "memfd_create")
 _MAX_WORKERS = 64
+
+
+def _count_default_workers() -> int:
+    """Return one worker for each core, or one where there can't be several."""
+    return min(count_cores(), _MAX_WORKERS) if _HAS_WORKERS else 1
+
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _MIB = 1024 * 1024
@@ -134,7 +141,7 @@ class ServerConfig:
     """The certificate for HTTPS; None: plain HTTP."""
     allowed_hosts: tuple[str, ...] = ()
     """The host names that requests may use; if empty, any, but on loopback only loopback names."""
-    workers: int = 1
+    workers: int = field(default_factory=_count_default_workers)
     """The number of processes that serve clients; more than one are started by a parent."""
     long_workers: int = 1
     """The number of further processes for long requests, if there is more than one worker."""
