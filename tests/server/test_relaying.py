@@ -106,7 +106,8 @@ async def workers(home: Path, *, serving_count: int = 2, has_root: bool = False)
     config = build_config(served)
     if has_root:
         (home / "root").mkdir()
-        policy = 'permit(principal in Group::"admins", action in [Action::"graph_create", Action::"graph_delete"], resource);'
+        actions = '[Action::"graph_create", Action::"graph_delete"]'
+        policy = f'permit(principal in Group::"admins", action in {actions}, resource);'
         (home / "policies" / "graphs.cedar").write_text(policy, encoding="utf-8")
         config = replace(config, graph_root=str(home / "root"))
     shared = SharedState.create(2)
