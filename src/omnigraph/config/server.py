@@ -141,8 +141,8 @@ class ServerConfig:
     """The certificate for HTTPS; None: plain HTTP."""
     allowed_hosts: tuple[str, ...] = ()
     """The host names that requests may use; if empty, any, but on loopback only loopback names."""
-    workers: int = field(default_factory=_count_default_workers)
-    """The number of processes that serve clients; more than one are started by a parent."""
+    workers: int = 1
+    """The number of processes that serve clients; more than one are started by a parent. Settings have one a core."""
     long_workers: int = 1
     """The number of further processes for long requests, if there is more than one worker."""
     stuck_seconds: float = 30.0
@@ -215,7 +215,7 @@ def build_server_config(
         SettingsError: The file, the command line or the environment has an invalid setting.
         NothingToServeError: There is no graph.
     """
-    config = ServerConfig(graphs=())
+    config = ServerConfig(graphs=(), workers=_count_default_workers())
     if file is not None:
         config = _read_config_file(file, environment)
     hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
@@ -334,7 +334,7 @@ def _read_tls(section: SettingsSection) -> TlsFiles | None:
 
 
 def _read_workers(section: SettingsSection) -> int:
-    workers = section.get_count("workers", ServerConfig(graphs=()).workers)
+    workers = section.get_count("workers", _count_default_workers())
     problem = _find_problem(workers)
     if problem is not None:
         raise section.build_error("workers", problem)
