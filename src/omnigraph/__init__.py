@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from omnigraph.server.cedar_policies import CedarPolicies
     from omnigraph.server.client.async_graph import AsyncRemoteGraph, connect_async
     from omnigraph.server.client.remote_graph import RemoteGraph, connect
+    from omnigraph.server.client.server_graphs import ServerGraphs, connect_server
     from omnigraph.server.explore import explore
     from omnigraph.server.mcp.stdio import serve_mcp
     from omnigraph.server.serve import check_server, serve
@@ -174,6 +175,7 @@ __all__ = [
     "SchemaDropsDataError",
     "SchemaResult",
     "SchemaUnsupportedError",
+    "ServerGraphs",
     "SettingsError",
     "Snapshot",
     "SnapshotCollectedError",
@@ -196,6 +198,7 @@ __all__ = [
     "clone_graph",
     "connect",
     "connect_async",
+    "connect_server",
     "create_graph",
     "explore",
     "infer_schema",
@@ -282,6 +285,7 @@ _EXPORTS_BY_MODULE = {
     "policy": ("Action", "Actor", "DeniedError"),
     "server.client.async_graph": ("AsyncRemoteGraph", "connect_async"),
     "server.client.remote_graph": ("RemoteGraph", "connect"),
+    "server.client.server_graphs": ("ServerGraphs", "connect_server"),
     "server.mcp.stdio": ("serve_mcp",),
     "server.cedar_policies": ("CedarPolicies",),
     "server.explore": ("explore",),

@@ -202,6 +202,8 @@ class Options:
 
     Indexes and file metadata are cached beside it, each up to the same size and at most 512 and 256 MiB.
     """
+    cache_shares: int = 1
+    """The number of processes of a server among which the caches of indexes and file metadata are divided."""
     traversal_mode: Traversal = Traversal.AUTO
     derived_cache: bool = True
     """Whether expensive derived data is stored beside the tables, for the next process."""

@@ -342,7 +342,7 @@ def test_an_edited_query_is_cancelled_too(crowd: og.Graph, home: Path, tmp_path:
 
 def test_a_served_graph_has_the_same_shell(crowd: og.Graph, home: Path, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
-    command = [sys.executable, "-m", "omnigraph", "serve", f"g={crowd.uri}", "--unauthenticated"]
+    command = [sys.executable, "-m", "omnigraph", "serve", f"g={crowd.uri}", "--unauthenticated", "--workers", "1"]
     with log.open("w", encoding="utf-8") as errors:
         server = subprocess.Popen([*command, "--bind", "127.0.0.1:0"], stdout=errors, stderr=errors)
     try:

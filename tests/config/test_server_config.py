@@ -217,3 +217,19 @@ def test_a_tokens_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match="users other than its owner"):
         read_tokens(path)
+
+
+@pytest.mark.parametrize("cores, workers", [(1, 1), (4, 4), (500, 64)])
+def test_there_is_a_worker_for_each_core(
+    cores: int, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.config.server.count_cores", lambda: cores)
+
+    assert build_server_config(None, {}, [str(tmp_path / "g.omni")], None).workers == workers
+
+
+def test_there_is_one_worker_where_there_can_not_be_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.config.server.count_cores", lambda: 4)
+    monkeypatch.setattr("omnigraph.config.server._HAS_WORKERS", False)
+
+    assert build_server_config(None, {}, [str(tmp_path / "g.omni")], None).workers == 1

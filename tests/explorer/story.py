@@ -75,6 +75,7 @@ bind = "127.0.0.1:0"
 tokens = "tokens.toml"
 policies = "policies"
 drain_seconds = 5
+workers = 1
 
 [limits]
 body_seconds = 60

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,15 @@ import pytest
 import omnigraph as og
 from omnigraph.config.server import ServerConfig
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.runtime import Runtime
 from omnigraph.server.client.http_transport import ServerUnreachableError
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.listener import join_address, reserve_address
+from s3_server import fresh_uri, s3_server
 from server_load import ADD, COUNTERS, READ, STEP, Event, Told, untrue_reads
 from server_process import Process, laid_out, running
-from serving import ALL, TOKENS
+from serving import ALL, SCHEMA, TOKENS
+from worlds import FAST
 
 # Longer than a busy machine keeps a process from its turn, as far as that can be said; and short for a test.
 STUCK_SECONDS = 8
@@ -31,9 +35,9 @@ SLOW = """query q() { match { $a: Person $b: Person $c: Person $d: Person $e: Pe
 
 
 @contextmanager
-def several(home: Path, counters: int = 0) -> Iterator[Process]:
+def several(home: Path, counters: int = 0, graph: og.Graph | None = None) -> Iterator[Process]:
     """A server with two workers and one for long requests."""
-    graph = laid_out(home)
+    graph = graph or laid_out(home)
     settings = home / "omnigraph.toml"
     text = settings.read_text(encoding="utf-8")
     settings.write_text(text.replace("workers = 1", f"workers = 2\nstuck_seconds = {STUCK_SECONDS}"), encoding="utf-8")
@@ -172,6 +176,32 @@ def test_killed_and_stopped_workers_lose_nothing_and_are_replaced(tmp_path: Path
     assert events.count("a worker ended and is replaced") >= 3
     assert "a worker does not respond and is replaced" in events
     assert events[-1] == "stopped"
+
+
+def test_killed_workers_lose_nothing_on_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as options:
+        for name in ("aws_access_key_id", "aws_secret_access_key", "aws_region"):
+            monkeypatch.setenv(name.upper(), options[name])
+        monkeypatch.setenv("AWS_ENDPOINT_URL", options["aws_endpoint"])
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        laid_out(tmp_path)
+        graph = og.create_graph(fresh_uri(), SCHEMA, runtime=Runtime(options=replace(FAST, storage=options)))
+        settings = tmp_path / "omnigraph.toml"
+        text = settings.read_text(encoding="utf-8")
+        settings.write_text(text.replace('uri = "people.omni"', f'uri = "{graph.uri}"'), encoding="utf-8")
+        with several(tmp_path, counters=2, graph=graph) as process:
+            first = find_workers(process)
+            writers = Writers(process, 4)
+            writers.await_more()
+            for victim in first[:2]:
+                os.kill(victim, signal.SIGKILL)
+                writers.await_more()
+            # Whether all of them complete what they do in time depends on the store; what they said must be true.
+            process.popen.send_signal(signal.SIGTERM)
+            process.popen.wait(120)
+            writers.stop()
+        check_history(writers, graph)
+        assert sum(line["event"] == "a worker ended and is replaced" for line in read_log(tmp_path)) == 2
 
 
 def test_slow_queries_orders_and_a_parent_that_is_killed(tmp_path: Path) -> None:

@@ -51,14 +51,28 @@ class Worker:
     server: RelayServer
     app: ASGIApp
 
-    async def ask(self, path: str, accept: str = "application/json", method: str | None = None, **body: Any) -> Answer:
+    async def ask(
+        self,
+        path: str,
+        accept: str = "application/json",
+        method: str | None = None,
+        query_string: bytes = b"",
+        document: dict[str, Any] | None = None,
+        **body: Any,
+    ) -> Answer:
         """Send a request of the admin: by default POST with a body, else GET."""
-        headers = {"host": "localhost:8080", "authorization": f"Bearer {TOKENS['admin']}", "accept": accept}
+        headers = {
+            "host": "localhost:8080",
+            "authorization": f"Bearer {TOKENS['admin']}",
+            "accept": accept,
+            "content-type": "application/json",
+        }
+        body = document or body
         scope = {
             "type": "http",
             "method": method or ("POST" if body else "GET"),
             "path": path,
-            "query_string": b"",
+            "query_string": query_string,
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
             "client": ("127.0.0.1", 1),
         }
@@ -86,14 +100,21 @@ class Worker:
 
 
 @asynccontextmanager
-async def workers(home: Path, *, serving_count: int = 2) -> AsyncIterator[list[Worker]]:
+async def workers(home: Path, *, serving_count: int = 2, has_root: bool = False) -> AsyncIterator[list[Worker]]:
     """Two workers; with one that has clients, the other runs long requests."""
     served = serving(home)
+    config = build_config(served)
+    if has_root:
+        (home / "root").mkdir()
+        actions = '[Action::"graph_create", Action::"graph_delete"]'
+        policy = f'permit(principal in Group::"admins", action in {actions}, resource);'
+        (home / "policies" / "graphs.cedar").write_text(policy, encoding="utf-8")
+        config = replace(config, graph_root=str(home / "root"))
     shared = SharedState.create(2)
     made: list[Worker] = []
     for slot in shared.slots:
         fleet = Fleet(shared, slot, home, serving_count)
-        service = Service.start(build_config(served), Runtime(options=FAST), fleet=fleet)
+        service = Service.start(config, Runtime(options=FAST), fleet=fleet)
         app = build_app(service)
         server = RelayServer(app, fleet.find_socket(slot))
         await server.start()
@@ -119,12 +140,18 @@ def build_config(served: Served) -> ServerConfig:
     return replace(config, limits=LIMITS)
 
 
-def run(home: Path, scenario: Callable[[list[Worker]], Any], *, serving_count: int = 2) -> None:
+def run(home: Path, scenario: Callable[[list[Worker]], Any], *, serving_count: int = 2, has_root: bool = False) -> None:
     async def play() -> None:
-        async with workers(home, serving_count=serving_count) as made:
+        async with workers(home, serving_count=serving_count, has_root=has_root) as made:
             await scenario(made)
 
     asyncio.run(play())
+
+
+def build_call(name: str, **arguments: Any) -> dict[str, Any]:
+    """The arguments of a request by which an agent calls a tool."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    return {"accept": "application/json, text/event-stream", "document": call}
 
 
 def count_commits(worker: Worker) -> int:
@@ -199,6 +226,41 @@ def test_a_worker_that_dies_leaves_no_doubt(
             assert answer.status_code == 200, answer.text
             assert answer.json()["affected_nodes"] == 1
         assert sum(row["p.name"] == "Eve" for row in rows) == int(is_published or key is not None)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("is_published", [False, True], ids=["before the commit", "after it"])
+def test_an_agent_is_told_what_became_of_a_write_whose_worker_died(
+    is_published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mcp")
+    mutate = Graph.mutate
+    reached, go_on = threading.Event(), threading.Event()
+
+    def stuck(graph: Graph, *arguments: Any, **named: Any) -> object:
+        done = mutate(graph, *arguments, **named) if is_published else None
+        reached.set()
+        go_on.wait(60)
+        return done or mutate(graph, *arguments, **{**named, "dry_run": True})
+
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        monkeypatch.setattr(Graph, "mutate", stuck)
+        call = build_call("graph_mutate", query=ADD, params={"n": "Eve"}, branch="main")
+        asking = asyncio.ensure_future(first.ask("/mcp/people", **call))
+        await asyncio.to_thread(reached.wait, 60)
+        await second.die()
+        answer = await asking
+        go_on.set()
+
+        commits = (await first.ask("/graphs/people/commits")).json()["commits"]
+        if is_published:
+            assert answer.json()["code"] == "outcome_unknown"
+            assert commits[0]["id"] in answer.text
+        else:
+            assert (answer.status_code, answer.json()["code"]) == (503, "write_lost")
 
     run(tmp_path, scenario)
 
@@ -329,3 +391,48 @@ def test_a_request_is_listed_and_cancelled_through_any_worker(tmp_path: Path) ->
             budget.check()
 
     run(tmp_path, scenario)
+
+
+def test_a_write_of_an_agent_is_run_by_the_worker_that_the_parent_names(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
+
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+
+        added = await first.ask(
+            "/mcp/people", **build_call("graph_mutate", query=ADD, params={"n": "Eve"}, branch="main")
+        )
+        stored = await first.ask("/mcp/people", **build_call("rename_age", n="Eve", a=3, branch="main"))
+        read = await first.ask("/mcp/people", **build_call("graph_query", query=ALL, branch="main", limit=5))
+
+        assert [answer.status_code for answer in (added, stored, read)] == [200, 200, 200], added.text
+        assert "Eve" in read.text
+        assert (count_commits(first), count_commits(second)) == (0, 2)
+
+        # Gone before it is asked: the worker that was asked does it.
+        await second.die()
+        second.fleet.slot.is_named = 1
+        answer = await first.ask(
+            "/mcp/people", **build_call("graph_mutate", query=ADD, params={"n": "Fay"}, branch="main")
+        )
+        assert answer.status_code == 200, answer.text
+        assert count_commits(first) == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_graph_that_is_created_or_deleted_is_known_to_all_workers_at_once(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+
+        created = await first.ask("/graphs", graph="own", schema="node Thing { name: String @key }\n")
+        seen = "own" in second.service.registry.graphs
+        deleted = await second.ask("/graphs/own", method="DELETE", query_string=b"confirm=true")
+
+        assert created.status_code == 201, created.text
+        assert seen
+        assert deleted.status_code == 200, deleted.text
+        assert "own" not in first.service.registry.graphs
+
+    run(tmp_path, scenario, has_root=True)

@@ -12,6 +12,7 @@ from omnigraph.cli.options import (
     at_option,
     graph_options,
     json_option,
+    key_option,
     limit_options,
     open_selected_graph,
     refuse_two_states,
@@ -140,6 +141,7 @@ def list_(uri: str | None, store: str | None, as_json: bool) -> int:
 @resolution_options
 @click.option("--dry-run", is_flag=True, help="Show the result without merging.")
 @click.option("--message", metavar="TEXT", help="A message stored with the commit.")
+@key_option
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit.")
 @limit_options
 @json_option
@@ -155,6 +157,7 @@ def merge(  # noqa: PLR0913 - one argument per option
     interactive: bool,
     dry_run: bool,
     message: str | None,
+    idempotency_key: str | None,
     actor: str,
     seconds: float | None,
     memory_bytes: int | None,
@@ -177,6 +180,7 @@ def merge(  # noqa: PLR0913 - one argument per option
         strategy=strategy,
         actor=actor,
         message=message,
+        idempotency_key=idempotency_key,
         seconds=seconds,
         memory_bytes=memory_bytes,
     )

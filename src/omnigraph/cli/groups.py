@@ -32,6 +32,17 @@ commit = LazyGroup(
         "show": LazyCommand("omnigraph.cli.commit:show", "Show one commit and its changes."),
     },
 )
+graph = LazyGroup(
+    "graph",
+    help="List, create and delete the graphs of a server.",
+    lazy={
+        "create": LazyCommand("omnigraph.cli.graph:create", "Create an empty graph on a server."),
+        "delete": LazyCommand(
+            "omnigraph.cli.graph:delete", "Delete a graph that a client created on a server, with all of its data."
+        ),
+        "list": LazyCommand("omnigraph.cli.graph:list_", "List the graphs of a server that you may see."),
+    },
+)
 policy = LazyGroup(
     "policy",
     help="Check and evaluate access policies.",

@@ -28,6 +28,7 @@ from omnigraph.cli.options import (
     graph_options,
     is_graph_named,
     json_option,
+    key_option,
     limit_options,
     master_option,
     open_selected_graph,
@@ -105,11 +106,7 @@ _COUNTS = ("read", "inserted", "updated", "unchanged", "deleted", "duplicates")
 @master_option
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit.")
 @click.option("--message", metavar="TEXT", help="A message stored with the commit.")
-@click.option(
-    "--idempotency-key",
-    metavar="KEY",
-    help="A repeated load with the same key within 7 days has no effect; a different request with it is rejected.",
-)
+@key_option
 @click.option("--yes", "assume_yes", is_flag=True, help="Do not ask before overwriting tables on a remote store.")
 @limit_options
 @quiet_option

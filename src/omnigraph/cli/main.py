@@ -106,6 +106,7 @@ cli = LazyGroup(
             "omnigraph.cli.export:command", "Export a graph's rows as JSONL, Parquet, GraphML or node-link JSON."
         ),
         "fmt": LazyCommand("omnigraph.cli.fmt:command", "Format schema and query files."),
+        "graph": LazyCommand("omnigraph.cli.groups:graph", "List, create and delete the graphs of a server."),
         "history": LazyCommand(
             "omnigraph.cli.history:command", "Show every version of one node or edge, newest first."
         ),

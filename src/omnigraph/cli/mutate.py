@@ -11,6 +11,7 @@ from omnigraph.cli.confirm import can_ask, confirm
 from omnigraph.cli.input_files import STDIN
 from omnigraph.cli.options import (
     json_option,
+    key_option,
     limit_options,
     open_selected_graph,
     parse_params,
@@ -40,11 +41,7 @@ _DELETE = re.compile(r"\bdelete\b")
 @click.option("--if-commit", metavar="ID", help="Run only if this commit is still the newest.")
 @click.option("--as", "actor", default="anonymous", metavar="ACTOR", help="The actor recorded with the commit.")
 @click.option("--message", metavar="TEXT", help="A message stored with the commit.")
-@click.option(
-    "--idempotency-key",
-    metavar="KEY",
-    help="A repeated mutation with the same key within 7 days has no effect; a different request is rejected.",
-)
+@key_option
 @click.option("--dry-run", is_flag=True, help="Show what would change; nothing is written.")
 @click.option("--yes", "assume_yes", is_flag=True, help="Do not ask before deleting more than 1,000 rows.")
 @limit_options

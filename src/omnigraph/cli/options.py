@@ -57,6 +57,12 @@ _SERVED = ("server", "store")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 
+key_option = click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    help="A repeated request with the same key within 7 days has no effect; a different request is rejected.",
+)
+
 color_option = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
@@ -368,15 +374,25 @@ def reopen_served_graph(graph: "Graph") -> "Graph":
 
 
 def _connect(graph: str | None) -> "Graph":
-    """Connect to the server of a command.
+    """Connect to the server of a command."""
+    server, token = find_server()
+    remote_graph = omnigraph.connect(server, token, graph=graph)
+    click.get_current_context().call_on_close(remote_graph.close)
+    # A graph on a server has the same methods as a local one.
+    return cast("Graph", remote_graph)
+
+
+def find_server() -> tuple[str, str | None]:
+    """Return the URL of the server of a command, and the token for it.
 
     A settings file never decides where a token goes, or any data: a server that it names must have been logged in to.
 
     Raises:
-        click.UsageError: a file names the server, and the user never logged in to it.
+        click.UsageError: there is none; or a file names it, and the user never logged in to it.
     """
-    server = _get_server()
-    assert server is not None  # noqa: S101 - the graph is a served one
+    server = _get_typed_server() or find_setting(SERVER).value
+    if server is None:
+        refuse("name the server: --server URL")
     token = read_client_token()
     file = None if _get_typed_server() is not None else find_setting(SERVER).file
     if file is not None or token is None:
@@ -390,10 +406,7 @@ def _connect(graph: str | None) -> "Graph":
                 )
             server = address
         token = logins.get(address)
-    remote_graph = omnigraph.connect(server, token, graph=graph)
-    click.get_current_context().call_on_close(remote_graph.close)
-    # A graph on a server has the same methods as a local one.
-    return cast("Graph", remote_graph)
+    return server, token
 
 
 def _close_graph(graph: "Graph") -> None:

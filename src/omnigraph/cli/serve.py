@@ -23,7 +23,7 @@ from omnigraph.server.allocators import share_freed_memory
     "--workers",
     type=int,
     metavar="N",
-    help="The number of processes that serve clients; by default that of the settings, or one.",
+    help="The number of processes that serve clients; by default that of the settings, or of the cores.",
 )
 @click.option("--check", is_flag=True, help="Check the settings and graphs, and exit without serving.")
 @json_option

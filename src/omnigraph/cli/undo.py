@@ -10,6 +10,7 @@ from omnigraph.cli.branch import EXIT_CONFLICTS, format_result, format_table_res
 from omnigraph.cli.options import (
     graph_options,
     json_option,
+    key_option,
     limit_options,
     make_branch_option,
     open_selected_graph,
@@ -29,6 +30,7 @@ class _UndoOptions(TypedDict):
     branch: str
     strategy: str | None
     message: str | None
+    idempotency_key: str | None
     actor: str
     seconds: float | None
     memory_bytes: int | None
@@ -56,6 +58,7 @@ def _undo_options(command: _Command) -> _Command:
         resolution_options,
         click.option("--dry-run", is_flag=True, help="Show the result without a commit."),
         _message_option,
+        key_option,
         _actor_option,
         limit_options,
         json_option,

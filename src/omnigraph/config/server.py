@@ -10,6 +10,7 @@ from omnigraph.config.environment import read_embedding_options
 from omnigraph.config.jwt_issuers import JwtIssuer, read_jwt_issuers
 from omnigraph.config.settings_file import CONFIG_FILE, SettingsSection, read_settings
 from omnigraph.config.tokens import MIN_TOKEN_CHARACTERS, TokenRecord, hash_token
+from omnigraph.engine.parallel import count_cores
 from omnigraph.errors import Kind, OmnigraphError, SettingsError
 from omnigraph.locations import parse_scheme
 from omnigraph.ops.auto_maintenance import ReconcilePolicy
@@ -28,6 +29,12 @@ _OTHER_SECRETS = ("OMNIGRAPH_TOKEN", "AWS_")
 # Workers share sealed memory, which only Linux has.
 _HAS_WORKERS = hasattr(os, "memfd_create")
 _MAX_WORKERS = 64
+
+
+def _count_default_workers() -> int:
+    """Return one worker for each core, or one where there can't be several."""
+    return min(count_cores(), _MAX_WORKERS) if _HAS_WORKERS else 1
+
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _MIB = 1024 * 1024
@@ -135,7 +142,7 @@ class ServerConfig:
     allowed_hosts: tuple[str, ...] = ()
     """The host names that requests may use; if empty, any, but on loopback only loopback names."""
     workers: int = 1
-    """The number of processes that serve clients; more than one are started by a parent."""
+    """The number of processes that serve clients; more than one are started by a parent. Settings have one a core."""
     long_workers: int = 1
     """The number of further processes for long requests, if there is more than one worker."""
     stuck_seconds: float = 30.0
@@ -208,7 +215,7 @@ def build_server_config(
         SettingsError: The file, the command line or the environment has an invalid setting.
         NothingToServeError: There is no graph.
     """
-    config = ServerConfig(graphs=())
+    config = ServerConfig(graphs=(), workers=_count_default_workers())
     if file is not None:
         config = _read_config_file(file, environment)
     hosted = (*config.graphs, *map(_parse_graph_argument, graphs))
@@ -327,7 +334,7 @@ def _read_tls(section: SettingsSection) -> TlsFiles | None:
 
 
 def _read_workers(section: SettingsSection) -> int:
-    workers = section.get_count("workers", ServerConfig(graphs=()).workers)
+    workers = section.get_count("workers", _count_default_workers())
     problem = _find_problem(workers)
     if problem is not None:
         raise section.build_error("workers", problem)

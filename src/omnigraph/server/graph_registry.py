@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
+from omnigraph.commit.manifest_types import Commit
 from omnigraph.config.server import HostedGraph, ServerConfig
 from omnigraph.errors import Kind, OmnigraphError
 from omnigraph.graph import Graph
@@ -110,14 +111,22 @@ class ServedGraph:
         Raises:
             OmnigraphError: The graph can't be read.
         """
+        commit = self.find_recent_commit(branch, commit_id)
+        if commit is None or self.session is None:
+            return None
+        return build_result(self.session.prepared.get_or_choose(source, name).name.text, branch, commit)
+
+    def find_recent_commit(self, branch: str, commit_id: str) -> Commit | None:
+        """Return a commit of a branch that a process made which has just ended; None if there is none.
+
+        Raises:
+            OmnigraphError: The graph can't be read.
+        """
         if self.session is None:
             raise ServerUnavailableError.graph_unavailable(self.id)
         session = self.session.checkout(branch)
         recent = islice(session.log.iter_history(session.head()), _MAX_RECENT_COMMITS)
-        commit = next((commit for commit in recent if commit.id == commit_id), None)
-        if commit is None:
-            return None
-        return build_result(session.prepared.get_or_choose(source, name).name.text, branch, commit)
+        return next((commit for commit in recent if commit.id == commit_id), None)
 
     def _retry_open(self) -> None:
         try:

@@ -61,7 +61,7 @@ class GraphStorage:
     def __init__(self, location: Location, runtime: Runtime) -> None:
         self.location = location
         self.runtime = runtime
-        self.session = _open_session(runtime.options.cache_bytes)
+        self.session = _open_session(runtime.options.cache_bytes, runtime.options.cache_shares)
         self._flushed = {"/"}
         """Directories whose names are known to be on disk."""
         self.recovery = Interval(runtime.clock)
@@ -296,12 +296,15 @@ class _ObjectFileReader:
         return size, hasher.intdigest()
 
 
-def _open_session(cache_bytes: int | None) -> Session:
-    """Create the caches of Lance; with a limit on what reads may cache, each of the two stays within it."""
+def _open_session(cache_bytes: int | None, shares: int) -> Session:
+    """Create the caches of Lance; with a limit on what reads may cache, each of the two stays within it.
+
+    Of `shares` processes, each gets its part of the largest sizes.
+    """
     limit = MAX_INDEX_CACHE_BYTES if cache_bytes is None else max(cache_bytes, _MIN_CACHE_BYTES)
     return Session(
-        index_cache_size_bytes=min(MAX_INDEX_CACHE_BYTES, limit),
-        metadata_cache_size_bytes=min(MAX_METADATA_CACHE_BYTES, limit),
+        index_cache_size_bytes=min(max(MAX_INDEX_CACHE_BYTES // shares, _MIN_CACHE_BYTES), limit),
+        metadata_cache_size_bytes=min(max(MAX_METADATA_CACHE_BYTES // shares, _MIN_CACHE_BYTES), limit),
     )
 
 

@@ -241,6 +241,7 @@ class AsyncRemoteGraph:
 
     accepted_schema = AsyncMethod(RemoteGraph.accepted_schema)
     apply_schema = AsyncMethod(RemoteGraph.apply_schema)
+    cancel = AsyncMethod(RemoteGraph.cancel)
     catalog = AsyncMethod(RemoteGraph.catalog)
     check = AsyncMethod(RemoteGraph.check)
     cherry_pick = AsyncMethod(RemoteGraph.cherry_pick)
@@ -259,6 +260,7 @@ class AsyncRemoteGraph:
     invoke_mutation = AsyncMethod(RemoteGraph.invoke_mutation)
     lint = AsyncMethod(RemoteGraph.lint)
     load = AsyncMethod(RemoteGraph.load)  # type: ignore[arg-type]  # mypy takes `self` for one of `**more`
+    me = AsyncMethod(RemoteGraph.me)
     merge = AsyncMethod(RemoteGraph.merge)
     mutate = AsyncMethod(RemoteGraph.mutate)
     neighbours = AsyncMethod(RemoteGraph.neighbours)
@@ -273,6 +275,7 @@ class AsyncRemoteGraph:
     repair = AsyncMethod(RemoteGraph.repair)
     reset = AsyncMethod(RemoteGraph.reset)
     revert = AsyncMethod(RemoteGraph.revert)
+    running = AsyncMethod(RemoteGraph.running)
     search = AsyncMethod(RemoteGraph.search)
     snapshot = AsyncMethod(RemoteGraph.snapshot)
     sql = AsyncMethod(RemoteGraph.sql)

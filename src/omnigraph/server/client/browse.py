@@ -143,6 +143,22 @@ class RemoteBrowse:
         found = [] if branches == [] else [item for page in pages for item in page["branches"]]
         return decode_struct(Permissions, pages[0], branches=tuple(map(_decode_branch, found)))
 
+    def me(self) -> dict[str, Any]:
+        """Return the owner of the token, who signs commits: `actor`, `groups`, and whether `is_authenticated`."""
+        document: dict[str, Any] = self._calls.transport.request_json("GET", "/me")
+        return document
+
+    # --- running requests --------------------------------------------------------------------------
+
+    def running(self) -> list[dict[str, Any]]:
+        """List the requests of the token's owner that were sent with a `query_id` and are running, oldest first."""
+        requests: list[dict[str, Any]] = self._calls.get("running")["running"]
+        return requests
+
+    def cancel(self, query_id: str) -> bool:
+        """Cancel a request of the token's owner by its `query_id`; return whether it was running."""
+        return bool(self._calls.delete("running", query_id)["cancelled"])
+
 
 def _decode_branch(document: Mapping[str, Any]) -> BranchPermissions:
     return decode_struct(BranchPermissions, document)

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +15,7 @@ from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.server.fleet import Fleet
+from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.relay_client import ClientGoneError, Relay, WorkerLostError
 from omnigraph.server.http.request_bodies import JSON, MutateBody, encode_json
 from omnigraph.server.http_errors import ServerUnavailableError
@@ -22,6 +24,8 @@ from omnigraph.server.shared_state import WorkerSlot
 
 _GATHER_SECONDS = 2.0
 _REASON = "the process that published it ended"
+# The tool of agents that runs a mutation; stored queries are tools of their own names.
+_MUTATE_TOOL = "graph_mutate"
 
 
 async def relay_mutation(service: Service, request: Request, body: MutateBody, source: Source) -> Response | None:
@@ -83,6 +87,67 @@ async def _find_outcome(
     if not is_reaped or not hosted.is_local:
         raise OutcomeUnknownError(commit_id, _REASON, body.branch)
     raise ServerUnavailableError.write_lost()
+
+
+async def relay_agent_call(service: Service, request: Request, graph: str, body: bytes) -> Response | None:
+    """Have the worker that publishes the writes of a branch answer an agent's call that writes to it; None: this one.
+
+    Raises:
+        OutcomeUnknownError: That worker died, and the call may have been committed, under the id that the error names.
+        ServerUnavailableError: It died, and nothing was committed.
+    """
+    fleet, exchange = service.fleet, get_exchange(request)
+    if fleet is None or exchange.is_relayed:
+        return None
+    hosted = service.registry.graphs[graph]
+    branch = find_written_branch(hosted, body)
+    owner = None if branch is None else fleet.find_owner(graph, branch)
+    if owner is None or branch is None:
+        return None
+    commit_id = service.runtime.ids.ulid()
+    try:
+        with service.admission.admit_write(exchange.actor.name):
+            return await _get_relay(request).send(request, owner, next_commit=commit_id, is_watched=False)
+    except WorkerLostError as lost:
+        if not lost.is_sent:
+            return None
+        is_reaped = await fleet.await_end(lost.slot, lost.generation)
+        try:
+            commit = await run_in_threadpool(partial(hosted.find_recent_commit, branch, commit_id))
+        except OmnigraphError as error:
+            raise OutcomeUnknownError(commit_id, _REASON, branch) from error
+        # What a process sent to an object store may arrive after its end.
+        if commit is None and is_reaped and hosted.is_local:
+            raise ServerUnavailableError.write_lost() from None
+        raise OutcomeUnknownError(commit_id, _REASON, branch) from None
+
+
+def find_written_branch(hosted: ServedGraph, body: bytes) -> str | None:
+    """Return the branch that an agent's call of a tool writes rows to; None if it does something else."""
+    try:
+        call = _decode_call(body)
+    except msgspec.DecodeError:
+        return None
+    name = call.params.name
+    if call.method != "tools/call" or not isinstance(call.params.arguments.get("branch", "main"), str):
+        return None
+    stored = hosted.stored_queries
+    query = None if stored is None else stored.get(name) or stored.get(name.removeprefix("stored_"))
+    is_write = name == _MUTATE_TOOL or (query is not None and query.is_mutation)
+    return str(call.params.arguments.get("branch", "main")) if is_write else None
+
+
+class _ToolParams(msgspec.Struct):
+    name: str = ""
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _ToolCall(msgspec.Struct):
+    method: str = ""
+    params: _ToolParams = msgspec.field(default_factory=_ToolParams)
+
+
+_decode_call = msgspec.json.Decoder(_ToolCall).decode
 
 
 async def relay_long(request: Request) -> Response:

@@ -10,11 +10,12 @@ from starlette.responses import Response
 from omnigraph.config.server import is_graph_id
 from omnigraph.policy import Action, DeniedError, require
 from omnigraph.server.http.openapi import describe_route
+from omnigraph.server.http.relaying import gather_documents
 from omnigraph.server.http.request_arguments import GraphId, check_text, read_body
 from omnigraph.server.http.request_bodies import GraphBody, GraphCreatedAnswer, GraphDeletedAnswer
 from omnigraph.server.http.responses import respond_json
 from omnigraph.server.http_errors import BadRequestError
-from omnigraph.server.service import get_exchange, get_service
+from omnigraph.server.service import Service, get_exchange, get_service
 
 router = APIRouter()
 
@@ -31,8 +32,11 @@ async def create_graph(request: Request) -> Response:
     exchange.action, exchange.graph = Action.GRAPH_CREATE, body.graph
     _require(request, body.graph, Action.GRAPH_CREATE)
     check_text(body.schema, "schema.pg", service.limits)
+    if exchange.is_relayed:
+        return await _follow(service, request)
     work = partial(service.graph_root.create, body.graph, body.schema, exchange.actor)
     exchange.commit = await service.write(request, work)
+    await gather_documents(request)
     return respond_json({"graph": body.graph, "commit_id": exchange.commit}, 201)
 
 
@@ -40,13 +44,23 @@ async def create_graph(request: Request) -> Response:
 async def delete_graph(request: Request, graph: GraphId, confirm: Confirm = False) -> Response:
     """Delete a graph that was created through a server, with all of its data. It needs `graph_delete`, by name."""
     service = get_service(request)
+    if get_exchange(request).is_relayed:
+        return await _follow(service, request)
     # A graph that does not exist gets the same answer as one that the actor may not read.
     service.find_graph(request, graph, Action.GRAPH_DELETE, None)
     _require(request, graph, Action.GRAPH_DELETE)
     if not confirm:
         raise BadRequestError("confirm", "deleting a graph removes all of its data: add `confirm=true`")
     await service.write(request, partial(service.graph_root.delete, graph))
+    await gather_documents(request)
     return respond_json({"deleted": graph})
+
+
+async def _follow(service: Service, request: Request) -> Response:
+    """Look at the graphs below the root, since another worker has created or deleted one."""
+    if service.config.graph_root is not None:
+        await service.run(request, service.graph_root.refresh)
+    return respond_json({})
 
 
 def _require(request: Request, graph: str, action: Action) -> None:

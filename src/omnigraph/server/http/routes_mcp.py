@@ -11,6 +11,7 @@ from omnigraph.extensions import Extension, load_extension
 from omnigraph.policy import Action, Actor, DeniedError
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.openapi import describe_route
+from omnigraph.server.http.relaying import relay_agent_call
 from omnigraph.server.http.request_arguments import GraphId
 from omnigraph.server.http.request_bodies import RpcAnswer, RpcBody
 from omnigraph.server.http_errors import BadRequestError, ServerUnavailableError
@@ -48,6 +49,10 @@ async def mcp_of_graph(request: Request, graph: GraphId) -> Response:
 
 async def _respond(request: Request, graph: str) -> Response:
     body = await request.body()
+    request.scope["state"]["body"] = body
+    relayed = await relay_agent_call(get_service(request), request, graph, body)
+    if relayed is not None:
+        return relayed
     # In a thread: the first request imports a large library.
     build_response = await get_service(request).run(request, _load_mcp_response)
     return build_response(request, graph, body)

@@ -94,7 +94,8 @@ class Caller:
         self, action: Action, branch: str | None, *, read: str | None = None, through: str | None = None
     ) -> Graph:
         """Return the graph bound to the caller; each operation checks on its own what the caller may do."""
-        return self.find_graph(action, branch, read=read).bind_actor(self.actor, through=through)
+        hosted = self.find_graph(action, branch, read=read)
+        return hosted.bind_actor(self.actor, through=through, next_commit=self.exchange.next_commit)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run short work in a thread."""

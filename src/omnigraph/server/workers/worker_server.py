@@ -92,7 +92,7 @@ def build_worker(settings: WorkerSettings, runtime: Runtime) -> tuple[WorkerServ
 
 
 def _divide_memory(runtime: Runtime, workers: int) -> Runtime:
-    """Return the runtime with this worker's part of the cache of reads, which is the server's."""
+    """Return the runtime with this worker's part of the caches of reads, indexes and files, which are the server's."""
     options = runtime.options
     whole = detect_memory_limit() // _CACHE_DIVISOR if options.cache_bytes is None else options.cache_bytes
-    return replace(runtime, options=replace(options, cache_bytes=whole // workers))
+    return replace(runtime, options=replace(options, cache_bytes=whole // workers, cache_shares=workers))
