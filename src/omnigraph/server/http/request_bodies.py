@@ -176,6 +176,7 @@ class InvokeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     if_commit: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    query_id: str | None = None
 
 
 class ExportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
