@@ -18,10 +18,10 @@ export function createStop(): Stop {
   return { abort: new AbortController(), id: newKey() };
 }
 
-/** End a request on the server, and then here: a connection that ends first would end it, too, but not at once. */
+/** End a request on the server, which then answers that it was cancelled; if it does not know it, end it here. */
 export async function stopNow(graph: string, { abort, id }: Stop): Promise<void> {
-  await client.DELETE("/graphs/{graph}/running/{query_id}", { params: { path: { graph, query_id: id } } }).catch(() => undefined);
-  abort.abort();
+  const done = await client.DELETE("/graphs/{graph}/running/{query_id}", { params: { path: { graph, query_id: id } } }).catch(() => undefined);
+  if (!done?.data?.cancelled) abort.abort();
 }
 
 export interface Asked {

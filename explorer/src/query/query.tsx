@@ -39,6 +39,12 @@ export function QueryView() {
     setText(next);
     setWritten({ text: next });
   };
+  /** Go from a stored query to a text. */
+  const writeText = (next: string) => {
+    go({ more: { stored: null } }, true);
+    setStored(null);
+    replace(next);
+  };
   const [texts, setTexts] = useState<Texts>(() => readTexts(place.value.more.get("params")));
   const [lint, setLint] = useState<Lint | null>(null);
   const [stored, setStored] = useState<StoredQuery | null>(null);
@@ -75,7 +81,7 @@ export function QueryView() {
 
   // The page's commit moved, or the page was opened with a query: what is shown follows.
   useEffect(() => {
-    if (source || given) void run(sort);
+    if (source || given) void run(sort, stored, false);
   }, [commit.value]);
 
   async function start(work: (stop: Stop) => Promise<void>) {
@@ -100,7 +106,8 @@ export function QueryView() {
     setStartedAt(null);
   }
 
-  function run(order: Sort | null, known = stored) {
+  /** Run what is written. `isAsked` is false where nobody pressed a button: then only what is whole and reads is run. */
+  function run(order: Sort | null, known = stored, isAsked = true) {
     return start(async (mine) => {
       setSort(order);
       if (known) {
@@ -110,9 +117,10 @@ export function QueryView() {
       if (!text.trim()) return;
       const checked = lint ?? (await askLint(text).catch(() => null));
       const wanted = checked?.queries.find((one) => one.name === chosen) ?? checked?.queries[0];
+      const { params, isComplete } = checked ? readParameters(wanted?.params ?? [], texts) : read;
+      if (!isAsked && (wanted?.kind !== "read" || !isComplete)) return;
       if (wanted?.kind === "mutation") return void setPreview((await askMutation(asked(), { dry_run: true })) as unknown as Previewed);
       remember(graph.value, text);
-      const params = checked ? readParameters(wanted?.params ?? [], texts).params : read.params;
       const rows = new PagedRows({ ...asked(), params }, order, mine);
       await rows.open();
       shown.current?.close();
@@ -140,10 +148,10 @@ export function QueryView() {
   const guard = (work: Promise<void>) => void work.catch((failed: Error) => setError(failed));
   return (
     <div class="query" data-commit={source?.commit ?? commit.value ?? ""} data-state={startedAt === null ? "ready" : "loading"}>
-      <Panel title={stored ? `Stored query ${stored.name}` : "Query"} aside={<QueryList stored={list.value?.queries ?? []} onStored={(one) => (setStored(one), setTexts(new Map()))} onText={(past) => (setStored(null), replace(past))} />}>
+      <Panel title={stored ? `Stored query ${stored.name}` : "Query"} aside={<QueryList stored={list.value?.queries ?? []} onStored={(one) => (setStored(one), setTexts(new Map()))} onText={writeText} />}>
         {stored ? (
           <p>
-            {stored.description ?? "Its text is kept by the server."} <Button onClick={() => (setStored(null), replace(text))}>Write a query instead</Button>
+            {stored.description ?? "Its text is kept by the server."} <Button onClick={() => writeText(text)}>Write a query instead</Button>
           </p>
         ) : (
           <Editor given={written} onText={setText} onLint={setLint} onRun={() => void run(null)} />
