@@ -123,7 +123,11 @@ class Browser:
 
     def choose(self, selector: str, label: str) -> None:
         """Choose an option of a select by what it says."""
-        self.run("await page.locator(args.selector).first().selectOption({ label: args.label })", selector=selector, label=label)
+        self.run(
+            "await page.locator(args.selector).first().selectOption({ label: args.label })",
+            selector=selector,
+            label=label,
+        )
 
     def value(self, selector: str) -> str:
         """What an input has."""

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import time
+from collections.abc import Callable
 from http.client import HTTPConnection
 
 import pyarrow as pa
@@ -12,7 +14,9 @@ from explorer.browser import Browser, link
 from explorer.conftest import Server
 from explorer.story import TOKENS, Story
 
-PEOPLE = "query people($least: I32) { match { $p: Person $p.age >= $least } return { $p.name, $p.age as age, $p.email } }"
+PEOPLE = (
+    "query people($least: I32) { match { $p: Person $p.age >= $least } return { $p.name, $p.age as age, $p.email } }"
+)
 # Tens of millions of combinations, none of which is kept.
 SLOW = (
     "query slow() { match { $a: Person $b: Person $c: Person $d: Person $e: Person $f: Person"
@@ -36,6 +40,14 @@ def ask_running(server: Server) -> list[object]:
         return found
     finally:
         connection.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def cells(browser: Browser) -> list[list[str]]:
@@ -97,7 +109,7 @@ def test_a_running_query_is_cancelled_here_and_on_the_server(browser: Browser, s
         browser.write_query(SLOW)
         browser.click(f'.query button:text-is("{button}")')
         browser.wait(".query .busy:has-text(' s')")
-        assert len(ask_running(server)) == 1
+        until(lambda: len(ask_running(server)) == 1)
         browser.click('.query button:has-text("Cancel")')
         browser.wait(".query [role=status]:text-is('Cancelled.')")
         assert ask_running(server) == []

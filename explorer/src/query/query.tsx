@@ -109,10 +109,9 @@ export function QueryView() {
   /** Run what is written. `isAsked` is false where nobody pressed a button: then only what is whole and reads is run. */
   function run(order: Sort | null, known = stored, isAsked = true) {
     return start(async (mine) => {
-      setSort(order);
       if (known) {
         setSource(await runStored(known, readParameters(known.params, texts).params, mine));
-        return;
+        return setSort(null);
       }
       if (!text.trim()) return;
       const checked = lint ?? (await askLint(text).catch(() => null));
@@ -126,6 +125,7 @@ export function QueryView() {
       shown.current?.close();
       shown.current = rows;
       setSource(rows);
+      setSort(order);
     });
   }
 

@@ -71,7 +71,7 @@ export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
         <>
           {source.total > JSON_ROWS && <p class="hint">The first {JSON_ROWS} rows.</p>}
           <pre class="json" tabIndex={0}>
-            {showMarks(JSON.stringify(source.first(JSON_ROWS), null, 2)).slice(0, 500_000)}
+            {showMarks(JSON.stringify(source.first(JSON_ROWS), cutLong, 2)).slice(0, 500_000)}
           </pre>
         </>
       )}
@@ -85,6 +85,11 @@ export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
       )}
     </div>
   );
+}
+
+/** What is very long is cut, and says so; a file has all of it. */
+function cutLong(_: string, value: unknown): unknown {
+  return typeof value === "string" ? formatValue(value, 2000) : value;
 }
 
 function formatElapsed(milliseconds: number): string {
