@@ -1,4 +1,4 @@
-"""The query view: parameters, cancel, plans, stored queries, history, files of a result, and links that reproduce it."""
+"""The query view: parameters, cancel, plans, stored queries, history, files of a result, and links to it."""
 
 import csv
 import io
@@ -129,7 +129,7 @@ def test_a_query_is_explained(browser: Browser, server: Server) -> None:
     assert browser.complaints() == []
 
 
-def test_a_stored_query_is_chosen_filled_in_run_and_linked(browser: Browser, server: Server, story: Story) -> None:
+def test_a_stored_query_is_chosen_filled_in_run_and_linked(browser: Browser, server: Server) -> None:
     open_query(browser, server, "")
     browser.choose('select[aria-label="Stored queries"]', "colleagues")
     browser.wait('.query p:has-text("With whom somebody works.")')
@@ -171,7 +171,7 @@ def test_past_queries_come_back_and_can_be_forgotten(browser: Browser, server: S
 
 
 @pytest.mark.parametrize(
-    ("type_", "wrong", "right", "says"),
+    "type_, wrong, right, says",
     [
         ("I64", "9223372036854775808", "9223372036854775807", "9223372036854775807"),
         ("F64", "1,5", "1.5", "1.5"),

@@ -30,7 +30,7 @@ def test_the_schema_has_every_type_with_its_counts_rules_and_rows(
     shown = {row[0]: row[2] for row in browser.rows("table[aria-label=Types] tbody tr")}
     assert shown == {one.name: str(one.rows) for one in (*catalog.nodes, *catalog.edges)}
     drawn = browser.run(
-        "return page.locator('.schema .stage').evaluate((one) => one.sigma.getGraph().mapNodes((_, data) => data.label))"
+        "return page.locator('.schema .stage').evaluate((one) => one.sigma.getGraph().mapNodes((_, it) => it.label))"
     )
     assert {label.split()[0] for label in drawn} == {one.name for one in catalog.nodes}
 

@@ -13,7 +13,12 @@ from explorer.browser import Browser, link
 from explorer.conftest import Server
 from explorer.story import TOKENS, build_story
 
-STORED = "return page.evaluate(() => ({ local: { ...localStorage }, session: Object.keys(sessionStorage), cookies: document.cookie }))"
+STORED = """
+return page.evaluate(() => {
+  const [local, session] = [{ ...localStorage }, Object.keys(sessionStorage)];
+  return { local, session, cookies: document.cookie };
+});
+"""
 
 
 @pytest.fixture

@@ -52,6 +52,8 @@ export interface RowSource {
   readonly commit: string;
   readonly elapsed: number;
   readonly isReading: boolean;
+  /** The number of rows that are in memory. */
+  readonly held: number;
   row(place: number): Row | undefined;
   need(from: number, to: number): void;
   first(count: number): Row[];
@@ -86,6 +88,9 @@ export class WholeRows implements RowSource {
   }
   get commit(): string {
     return this.found.commit_id;
+  }
+  get held(): number {
+    return this.rows.length;
   }
   row(place: number): Row | undefined {
     return this.rows[place];

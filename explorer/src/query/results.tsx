@@ -32,7 +32,7 @@ export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
   const onNeed = useCallback((from: number, to: number) => source.need(from, to), [source]);
   const copy = (text: string) => void navigator.clipboard?.writeText(text);
   return (
-    <div class="results" data-commit={source.commit}>
+    <div class="results" data-commit={source.commit} data-held={source.held}>
       <div class="bar">
         <span role="status">
           {source.total.toLocaleString("en")} {source.total === 1 ? "row" : "rows"} <span class="quiet">in {formatElapsed(source.elapsed)}</span>
