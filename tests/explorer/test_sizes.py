@@ -191,7 +191,10 @@ PAGE = """
 const grid = page.locator('.grid');
 const began = performance.now();
 await grid.evaluate((one, share) => (one.scrollTop = share * one.scrollHeight), args.share);
-await page.waitForFunction(() => document.querySelector('.grid-row') && !document.querySelector('.grid-row .waiting'));
+await page.waitForFunction((share) => {
+  const first = Number(document.querySelector(".grid-row").getAttribute("aria-rowindex")) - 2;
+  return Math.abs(first / 1_000_000 - share) < 0.01 && !document.querySelector(".grid-row .waiting");
+}, args.share);
 return { took: performance.now() - began, held: Number(await page.locator(".results").getAttribute("data-held")),
   first: Number(await page.locator(".grid-row").first().getAttribute("aria-rowindex")),
   text: await page.locator(".grid-row").first().innerText() };
@@ -212,7 +215,6 @@ def test_any_page_of_a_million_rows_comes_within_a_second_at_the_same_commit(bro
             found = browser.run(PAGE, share=share)
             number = found["first"] - 2
             assert found["text"].split() == [str(number), f"p{number}"]
-            assert abs(number / 1_000_000 - share) < 0.01
             assert found["held"] <= 20_000
             took.append(found["took"])
         median = sorted(took)[len(took) // 2]
