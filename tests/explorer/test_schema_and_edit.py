@@ -26,13 +26,13 @@ def test_the_schema_has_every_type_with_its_counts_rules_and_rows(
 ) -> None:
     browser.open(link(server.base, "schema", branch="main"), token=TOKENS["rita"])
     browser.settle("schema")
-    catalog = story.graph.catalog()
+    catalog = story.graph.catalog().to_json()
     shown = {row[0]: row[2] for row in browser.rows("table[aria-label=Types] tbody tr")}
-    assert shown == {one.name: str(one.rows) for one in (*catalog.nodes, *catalog.edges)}
+    assert shown == {one["name"]: str(one["rows"]) for one in (*catalog["nodes"], *catalog["edges"])}
     drawn = browser.run(
         "return page.locator('.schema .stage').evaluate((one) => one.sigma.getGraph().mapNodes((_, it) => it.label))"
     )
-    assert {label.split()[0] for label in drawn} == {one.name for one in catalog.nodes}
+    assert {label.split()[0] for label in drawn} == {one["name"] for one in catalog["nodes"]}
 
     browser.click("table[aria-label=Types] button:has-text('Person')")
     rules = {row[0]: row[1:3] for row in browser.rows("table[aria-label='Properties of Person'] tbody tr")}
