@@ -60,7 +60,6 @@ BY_FILE = (
     "tests/corpus/test_same_plan.py",
     "tests/demo/",
     "tests/engine/test_search_ranking.py",
-    "tests/explorer/",
     "tests/engine/test_table_reader.py",
     "tests/engine/test_three_way.py",
     "tests/ops/test_merge.py",
@@ -85,6 +84,9 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist gives no typ
         path = nodeid.partition("::")[0]
         if path.startswith((*BY_FILE, *OWN_SPARK)):
             return path
+        # One browser, one build of the page and one server for all of them.
+        if path.startswith("tests/explorer/"):
+            return "explorer"
         return "spark" if path.startswith("tests/spark/") or "spark.md]" in nodeid else nodeid
 
     def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:

@@ -13,13 +13,10 @@ from explorer.conftest import serving  # noqa: E402
 from explorer.story import BRANCH, TOKENS, build_story  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-QUERY = """// Who knows somebody on the same project?
-query acquainted($least: I32?) {
-    match {
-        $p: Person  $p $k:knows $q
-        $p worksOn $project  $q worksOn $project
-    }
-    return { $p, $k, $q, $project.name as project, $p.age as age }
+QUERY = """// Who knows whom, and where do they work?
+query acquainted() {
+    match { $p: Person  $p $k:knows $q  $p $w:worksAt $company }
+    return { $p, $k, $q, $w, $company, $p.age as age }
 }"""
 SHOT = """
 await page.evaluate(() => scrollTo(0, 0));
@@ -37,7 +34,7 @@ def take_pictures(browser: Browser, base: str) -> None:
         browser.click(".change-table button:has-text('Ada')")
         browser.wait(".detail .author")
         browser.run(SHOT, path=str(IMAGES / f"explorer-review-{scheme}.png"))
-    browser.open(link(base, "query", branch="main", query=QUERY), token=TOKENS["ada"], height=820)
+    browser.open(link(base, "query", branch="main", query=QUERY), token=TOKENS["ada"], height=960)
     browser.wait(".results .grid-row")
     browser.click('.results .choice button:has-text("Picture")')
     browser.wait(".results .canvas")

@@ -132,7 +132,9 @@ def _format_content(content: Mapping[str, Any]) -> str:
 def _format_shape(name: str, schema: Mapping[str, Any]) -> str:
     required = set(schema.get("required", ()))
     rows = []
-    for field_name, field in schema.get("properties", {}).items():
+    # What has to be given comes first, whatever a body shares with others.
+    fields = sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
+    for field_name, field in fields:
         is_required = field_name in required
         has_default = not is_required and field.get("default") not in (None, {}, [])
         default = f"Default: `{_format_json(field['default'])}`." if has_default else ""

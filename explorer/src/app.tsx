@@ -63,13 +63,17 @@ function Header({ onKeys }: { onKeys: () => void }) {
         <span class="mark" aria-hidden="true" />
         <h1>omnigraph</h1>
       </div>
-      <Select label="Graph" value={graph.value} options={(graphs.value ?? []).map((one) => one.id)} onChange={(name) => go({ graph: name, branch: "main", commit: null })} />
-      <Select
-        label="Branch"
-        value={branch.value}
-        options={names.includes(branch.value) ? names : [branch.value, ...names]}
-        onChange={(name) => go({ branch: name, commit: null })}
-      />
+      {(graphs.value?.length ?? 0) > 0 && (
+        <div class="where">
+          <Select label="Graph" value={graph.value} options={(graphs.value ?? []).map((one) => one.id)} onChange={(name) => go({ graph: name, branch: "main", commit: null })} />
+          <Select
+            label="Branch"
+            value={branch.value}
+            options={names.includes(branch.value) ? names : [branch.value, ...names]}
+            onChange={(name) => go({ branch: name, commit: null })}
+          />
+        </div>
+      )}
       <nav aria-label="Views">
         {VIEWS.map((name, place) => (
           <button key={name} type="button" aria-current={view.value === name ? "page" : undefined} aria-keyshortcuts={String(place + 1)} onClick={() => go({ view: name })}>

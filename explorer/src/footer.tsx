@@ -43,12 +43,14 @@ export function Footer() {
         {!reachable.value ? "server gone" : !pulse ? "…" : pulse.isReady ? "healthy" : "busy"}
       </span>
       {pulse && <span>omnigraph {pulse.version}</span>}
-      <span>
-        at <code title={commit.value ?? ""}>{commit.value?.slice(-8) ?? "–"}</code> of {branch.value}
-        {isPinned.value && " (an earlier state)"}
-      </span>
+      {commit.value && (
+        <span>
+          at <code title={commit.value}>{commit.value.slice(-8)}</code> of {branch.value}
+          {isPinned.value && " (an earlier state)"}
+        </span>
+      )}
       {isBehind && <Button onClick={refresh}>There are newer commits: show them</Button>}
-      {pulse && pulse.pending > 0 && <span class="tag">{pulse.pending} writes in progress or waiting for recovery</span>}
+      {pulse && pulse.pending > 0 && <span class="tag">{pulse.pending === 1 ? "1 write" : `${pulse.pending} writes`} in progress or waiting for recovery</span>}
       {pulse && pulse.running > 0 && <span class="tag">{pulse.running} running</span>}
       {pulse && pulse.damaged > 0 && <span class="tag bad">{pulse.damaged} damaged files</span>}
     </footer>

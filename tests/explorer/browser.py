@@ -1,5 +1,6 @@
 """A real Chromium for tests: commands in JavaScript go to a Node process that drives it, answers come back as JSON."""
 
+import base64
 import json
 import os
 import platform
@@ -43,7 +44,7 @@ class Browser:
         assert self.version.startswith(MAJOR), self.version
 
     def run(self, code: str, **args: object) -> Any:
-        """The value of JavaScript that sees `page`, `context`, `args`, `audit`, `settled` and `seen`."""
+        """The value of JavaScript that sees `page`, `context`, `args`, `audit`, `settled`, `seen` and `drain`."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"code": code, "args": args}) + "\n")
         self.process.stdin.flush()
@@ -100,6 +101,46 @@ class Browser:
         """Every request of this page, in order."""
         found: list[dict[str, str]] = self.run("return seen().requests")
         return found
+
+    def take_requests(self) -> list[dict[str, str]]:
+        """Every request since the last call, of all pages."""
+        found: list[dict[str, str]] = self.run("return drain()")
+        return found
+
+    def download(self, selector: str) -> bytes:
+        """What a click saves as a file."""
+        code = (
+            "const clicked = page.locator(args.selector).first().click();"
+            'const [download] = await Promise.all([page.waitForEvent("download"), clicked]);'
+            'const { readFileSync } = await import("node:fs");'
+            'return readFileSync(await download.path()).toString("base64");'
+        )
+        return base64.b64decode(self.run(code, selector=selector))
+
+    def press(self, *keys: str) -> None:
+        """Press keys where the focus is."""
+        self.run("for (const key of args.keys) await page.keyboard.press(key)", keys=keys)
+
+    def choose(self, selector: str, label: str) -> None:
+        """Choose an option of a select by what it says."""
+        self.run(
+            "await page.locator(args.selector).first().selectOption({ label: args.label })",
+            selector=selector,
+            label=label,
+        )
+
+    def value(self, selector: str) -> str:
+        """What an input has."""
+        return str(self.run("return page.locator(args.selector).first().inputValue()", selector=selector))
+
+    def count(self, selector: str) -> int:
+        """The number of elements."""
+        found: int = self.run("return page.locator(args.selector).count()", selector=selector)
+        return found
+
+    def clipboard(self) -> str:
+        """What the page has copied."""
+        return str(self.run("return page.evaluate(() => navigator.clipboard.readText())"))
 
     def rows(self, selector: str) -> list[list[str]]:
         """The texts of a table's cells."""

@@ -1,20 +1,23 @@
 """Chromium, the built page, and servers of the story, for the tests of the explorer."""
 
 import json
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from build_explorer import ensure
 from explorer.browser import Browser, why_not_here
 from explorer.story import Story, build_story
+from http_reference import api
 
 REASON = why_not_here()
 
@@ -81,7 +84,7 @@ def serving(home: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     """One Chromium for all tests of a process; each opens pages of its own."""
     ensure()
     browser = Browser()
@@ -89,13 +92,48 @@ def browser() -> Iterator[Browser]:
     browser.close()
 
 
-@pytest.fixture(scope="module")
+@cache
+def documented() -> re.Pattern[str]:
+    """What a request of a page may look like: the routes of the OpenAPI document, and the files of the page."""
+    routes = [
+        f"{method.upper()} " + re.sub(r"\\{[^}]*\\}", "[^?]+", re.escape(path))
+        for path, operations in api()["paths"].items()
+        for method in operations
+    ]
+    return re.compile("|".join([*routes, r"GET /explorer/(assets/[\w.-]+)?"]))
+
+
+def find_strays(requests: Iterable[dict[str, str]]) -> list[str]:
+    """Requests that go elsewhere, are not documented, or have a token or code in their address."""
+    strays = []
+    for request in requests:
+        # Bytes of the page itself, such as a file to save.
+        if request["url"].startswith("blob:http://127.0.0.1:"):
+            continue
+        url = urlsplit(request["url"])
+        is_own = (url.scheme, url.hostname) == ("http", "127.0.0.1")
+        is_known = documented().fullmatch(f"{request['method']} {unquote(url.path)}") is not None
+        has_secret = re.search("og_[a-z]|code=", f"{url.path}?{url.query}") is not None
+        if not is_own or not is_known or has_secret:
+            strays.append(f"{request['method']} {request['url']}")
+    return strays
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """The browser; whatever a test does, the page asks its server for what is documented, and nobody else."""
+    chromium.take_requests()
+    yield chromium
+    assert find_strays(chromium.take_requests()) == []
+
+
+@pytest.fixture(scope="session")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """The graph of the story, for the tests of a file that do not change it, or in their order."""
+    """The graph of the story, for tests that change nothing that another one looks at."""
     return build_story(tmp_path_factory.mktemp("story"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(story: Story) -> Iterator[Server]:
     """A server of the story."""
     with serving(story.home) as server:

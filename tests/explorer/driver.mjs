@@ -45,6 +45,8 @@ const browser = await chromium.launch({
 let context = null;
 let page = null;
 let seen = { console: [], requests: [] };
+/** Every request since it was asked last, of all pages. */
+let everything = [];
 
 /** A page of its own, as a person opens it: with a token for the tab, or none. */
 async function open({ url, token = null, scheme = "light", width = 1360, height = 900, ...more }) {
@@ -52,8 +54,11 @@ async function open({ url, token = null, scheme = "light", width = 1360, height 
   seen = { console: [], requests: [] };
   context = await browser.newContext({ colorScheme: scheme, viewport: { width, height }, acceptDownloads: true, reducedMotion: "reduce", ...more });
   if (token) await context.addInitScript((given) => sessionStorage.getItem("omnigraph-token") ?? sessionStorage.setItem("omnigraph-token", given), token);
+  await context.addInitScript(() => {
+    addEventListener("securitypolicyviolation", (found) => console.error(`policy: ${found.effectiveDirective} ${found.blockedURI} ${found.sample}`));
+  });
   page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(Number(process.env.EXPLORER_TIMEOUT ?? 60_000));
   page.on("console", (message) => {
     // What the software rasteriser says about itself is no complaint about the page.
     if (["error", "warning"].includes(message.type()) && !/GL Driver Message|swiftshader/i.test(message.text())) {
@@ -61,9 +66,20 @@ async function open({ url, token = null, scheme = "light", width = 1360, height 
     }
   });
   page.on("pageerror", (error) => seen.console.push(`exception: ${error.stack}`));
-  page.on("request", (request) => seen.requests.push({ method: request.method(), url: request.url() }));
+  page.on("request", (request) => {
+    const asked = { method: request.method(), url: request.url() };
+    seen.requests.push(asked);
+    everything.push(asked);
+  });
   page.on("dialog", (dialog) => void dialog.accept());
   await page.goto(url);
+}
+
+/** Take the requests that were made since. */
+function drain() {
+  const found = everything;
+  everything = [];
+  return found;
 }
 
 /** What axe-core finds that is serious, as "rule: element". */
@@ -93,8 +109,8 @@ reply({ value: browser.version() });
 for await (const line of createInterface({ input: process.stdin })) {
   const { code, args } = JSON.parse(line);
   try {
-    const run = new AsyncFunction("page", "context", "browser", "args", "open", "audit", "settled", "seen", code);
-    const done = run(page, context, browser, args, open, audit, settled, () => seen);
+    const run = new AsyncFunction("page", "context", "browser", "args", "open", "audit", "settled", "seen", "drain", code);
+    const done = run(page, context, browser, args, open, audit, settled, () => seen, drain);
     // A page that hangs would hold some commands without end.
     const late = new Promise((_, refuse) => setTimeout(() => refuse(new Error(`no end after 150 s: ${code}`)), 150_000).unref());
     reply({ value: (await Promise.race([done, late])) ?? null });

@@ -2,6 +2,7 @@
 
 import json
 import random
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,7 @@ node Company {
 node Project {
     name: String
     budget: I64?
+    plan: Blob?
     @key(name)
 }
 
@@ -111,6 +113,7 @@ PEOPLE = [
 ]
 COMPANIES = {"Acme": 1999, "Initech": 2008, "Hooli": 2012, "Tyrell": 1982}
 PROJECTS = {"Apollo": 900_000, "Borealis": 240_000, "Cassini": 410_000, "Daedalus": 75_000, "Euclid": 130_000}
+PLAN = bytes(range(256)) * 40
 CITIES = ("Bern", "Delft", "Lagos", "Osaka", "Porto")
 ROLES = ("engineer", "designer", "manager", "researcher")
 
@@ -147,7 +150,8 @@ def records() -> Iterator[dict[str, object]]:
     for name, founded in COMPANIES.items():
         yield {"type": "Company", "data": {"name": name, "founded": founded}}
     for name, budget in PROJECTS.items():
-        yield {"type": "Project", "data": {"name": name, "budget": budget}}
+        plan = f"base64:{b64encode(PLAN).decode()}" if name == "Apollo" else None
+        yield {"type": "Project", "data": {"name": name, "budget": budget, "plan": plan}}
     people = [one for one in PEOPLE if one not in ("Radia", "Whitfield")]
     for place, name in enumerate(people):
         yield {

@@ -77,17 +77,3 @@ def test_the_editor_completes_marks_mistakes_and_takes_typed_parameters(browser:
     browser.run("await page.locator('.editor .cm-content').press('Control+Enter')")
     browser.wait(".results .grid[data-total='1']")
     assert browser.complaints() == []
-
-
-def test_a_row_is_edited_by_a_form_that_knows_the_rules(browser: Browser, server: Server) -> None:
-    browser.open(link(server.base, "edit", branch="main", type="Person", id="Tony"), token=TOKENS["ada"])
-    browser.settle("edit")
-    browser.fill(".fields .value-input:has-text('age') input", "151")
-    browser.wait(".wrong:has-text('From 0 to 150')")
-    browser.fill(".fields .value-input:has-text('age') input", "33")
-    assert "update Person set { age: $age }" in browser.text(".edit pre")
-    browser.click("button:has-text('Preview')")
-    browser.wait("pre[aria-label='What it would change']:has-text('33')")
-    browser.click("button:has-text('Save to main')")
-    browser.wait(".outcome.good")
-    assert browser.complaints() == []

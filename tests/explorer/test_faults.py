@@ -11,14 +11,12 @@ from explorer.story import ACTORS, BRANCH, TOKENS, Story, build_story, write_tok
 CONFLICTS_FROM_BRANCH = 'button:has-text("All from agent/enrich")'
 MERGE = '.merge-bar button:has-text("Merge into main")'
 LOSE_ANSWER = """
-let isLost = false;
-await page.route("**/graphs/**", async (route) => {
+await page.route("**/merge", async (route) => {
   const request = route.request();
-  if (request.url().endsWith("/merge") && !request.postDataJSON().dry_run) {
-    if (args.reaches) await route.fetch();
-    isLost = true;
-  }
-  return isLost ? route.abort() : route.continue();
+  if (request.postDataJSON().dry_run) return route.continue();
+  if (args.reaches) await route.fetch();
+  process.kill(args.server, "SIGKILL");
+  return route.abort();
 });
 """
 
@@ -33,15 +31,16 @@ def test_a_merge_whose_answer_is_lost_is_unknown_and_then_found_out(
         browser.settle("review")
         browser.click(CONFLICTS_FROM_BRANCH)
         browser.wait(".merge-bar .preview li")
-        browser.run(LOSE_ANSWER, reaches=has_reached)
+        assert server.popen is not None
+        browser.run(LOSE_ANSWER, reaches=has_reached, server=server.popen.pid)
         browser.click(MERGE)
         browser.wait(".outcome.unknown")
         assert "not known" in browser.text(".outcome.unknown")
 
-        # The server is killed and comes back: only then can it be asked.
+        # It was killed before the answer came. Only when it is back can it be asked.
         server.kill()
         server.start()
-        browser.run('await page.unroute("**/graphs/**")')
+        browser.run('await page.unroute("**/merge")')
 
         browser.wait(".outcome.good" if has_reached else ".outcome.bad")
         words = browser.text(".outcome")

@@ -3,10 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from explorer.browser import Browser, link, names
-from explorer.conftest import Server
-from explorer.story import BRANCH, TOKENS, Story
+from explorer.conftest import Server, serving
+from explorer.story import BRANCH, TOKENS, Story, build_story
 
 VIEWS = ("review", "query", "graph", "schema", "edit")
 POSITION = """
@@ -26,6 +30,14 @@ return page.locator(".review .stage").evaluate((element) =>
 """
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[tuple[Story, Server]]:
+    """A story of its own, because it is changed."""
+    story = build_story(tmp_path)
+    with serving(story.home) as server:
+        yield story, server
+
+
 def differences(story: Story, before: str, after: str) -> list[dict[str, object]]:
     """What the command line says of the same difference."""
     command = [sys.executable, "-m", "omnigraph", "diff", before, after, story.graph.uri, "--format", "jsonl"]
@@ -34,8 +46,9 @@ def differences(story: Story, before: str, after: str) -> list[dict[str, object]
 
 
 def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
-    browser: Browser, story: Story, server: Server
+    browser: Browser, own: tuple[Story, Server]
 ) -> None:
+    story, server = own
     base = story.graph.merge(BRANCH, dry_run=True).base_commit
     expected = differences(story, base, BRANCH)
 

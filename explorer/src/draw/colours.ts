@@ -1,6 +1,7 @@
 // Colours of a picture, for a light and a dark page.
 import { signal } from "@preact/signals";
 import type { ChangeKind, Json } from "../shapes";
+import type { LegendEntry } from "./legend";
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 export const isDark = signal(dark.matches);
@@ -45,19 +46,38 @@ export function colourOfType(theme: Theme, types: readonly string[], type: strin
   return theme.types[(place < 0 ? theme.types.length - 1 : place) % theme.types.length] as string;
 }
 
-/** A function from values to colours: a ramp for numbers, a palette for everything else. */
-export function rampOf(theme: Theme, values: Json[]): (value: Json | undefined) => string {
+/** The types of some nodes with their colours, in the order of the schema. */
+export function listTypes(theme: Theme, types: readonly string[], shown: Iterable<{ type: string }>): LegendEntry[] {
+  const counts = new Map<string, number>();
+  for (const { type } of shown) counts.set(type, (counts.get(type) ?? 0) + 1);
+  return [...counts]
+    .sort(([a], [b]) => types.indexOf(a) - types.indexOf(b))
+    .map(([type, count]) => ({ label: `${type} ${count.toLocaleString("en")}`, colour: colourOfType(theme, types, type) }));
+}
+
+export interface Ramp {
+  colour: (value: Json | undefined) => string;
+  legend: LegendEntry[];
+}
+
+/** Colours of values: a ramp for numbers, a palette for everything else. */
+export function rampOf(theme: Theme, values: Json[]): Ramp {
   const numbers = values.filter((value): value is number => typeof value === "number");
   if (numbers.length > 0 && numbers.length >= values.filter((value) => value !== null).length) {
     const [low, high] = numbers.reduce(([a, b], one) => [Math.min(a, one), Math.max(b, one)], [Infinity, -Infinity]);
-    return (value) => (typeof value === "number" ? mix(theme.quiet, theme.accent, high > low ? (value - low) / (high - low) : 1) : theme.quiet);
+    const at = (value: number) => mix(theme.quiet, theme.accent, high > low ? (value - low) / (high - low) : 1);
+    const legend = [...new Set([low, high])].map((value) => ({ label: value.toLocaleString("en"), colour: at(value) }));
+    return { colour: (value) => (typeof value === "number" ? at(value) : theme.quiet), legend };
   }
   const places = new Map<string, number>();
   for (const value of values) if (value !== null && !places.has(JSON.stringify(value))) places.set(JSON.stringify(value), places.size);
-  return (value) => {
-    const place = value === undefined ? undefined : places.get(JSON.stringify(value));
-    return place === undefined ? theme.quiet : (theme.types[place % theme.types.length] as string);
-  };
+  const at = (place: number | undefined) => (place === undefined ? theme.quiet : (theme.types[place % theme.types.length] as string));
+  const legend = [...places].map(([value, place]) => ({ label: labelOf(JSON.parse(value) as Json), colour: at(place) }));
+  return { colour: (value) => at(value === undefined ? undefined : places.get(JSON.stringify(value))), legend };
+}
+
+function labelOf(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function mix(from: string, to: string, share: number): string {

@@ -7,7 +7,8 @@ import { createWrite } from "../review/writes";
 import type { EdgeType, Entity, Json, NodeType } from "../shapes";
 import { catalog, commit, epoch, isPinned, mayI, state } from "../store";
 import { useLoad } from "../ui/load";
-import { Busy, Button, Panel, Problem, Select, submitting } from "../ui/parts";
+import { ChangePreview, type Previewed } from "../ui/change_preview";
+import { Busy, Button, Panel, Problem, Select, formatValue, showMarks, submitting } from "../ui/parts";
 import { parseValue, ValueInput } from "../ui/value_input";
 import { isEdgeType, writeDelete, writeInsert, writeUpdate, type Statement } from "./statement";
 
@@ -52,7 +53,7 @@ export function EditView() {
         {!isReady && <Busy />}
         {type && id && entity.value === null && isReady && !entity.error && (
           <p class="empty">
-            There is no {name} <b>{id}</b> in this state.
+            There is no {name} <b dir="auto">{formatValue(id, 80)}</b> in this state.
           </p>
         )}
         {type && isReady && (!id || entity.value) && <Form key={`${name} ${id} ${commit.value}`} type={type} entity={entity.value ?? null} />}
@@ -68,7 +69,7 @@ function Form({ type, entity }: { type: NodeType | EdgeType; entity: Entity | nu
   const [texts, setTexts] = useState<ReadonlyMap<string, string>>(initial);
   const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
   const [ends, setEnds] = useState<readonly [string, string]>(["", ""]);
-  const [preview, setPreview] = useState<Json>();
+  const [preview, setPreview] = useState<Previewed>();
   const [error, setError] = useState<Error>();
   useEffect(() => {
     setPreview(undefined);
@@ -84,11 +85,12 @@ function Form({ type, entity }: { type: NodeType | EdgeType; entity: Entity | nu
   const isComplete = !wrong && (entity ? given.length > 0 : !isEdgeType(type) || (ends[0] !== "" && ends[1] !== ""));
   const statement = entity ? writeUpdate(type, entity.id, values) : writeInsert(type, values, isEdgeType(type) ? ends : null);
   const send = ({ query, params }: Statement, more: object) => take(client.POST("/graphs/{graph}/mutate", { params: { path: { graph: graph.value } }, body: { query, params, branch: branch.value, ...more } }));
-  const look = () => send(statement, { dry_run: true }).then((found) => setPreview((found as { preview?: Json }).preview ?? (found as unknown as Json)), setError);
+  const look = () => send(statement, { dry_run: true }).then((found) => setPreview(found as unknown as Previewed), setError);
   const save = (one: Statement, text: string) =>
     write.run(
       branch.value,
-      (idempotency_key) => send(one, { idempotency_key }),
+      { ...one },
+      ({ idempotency_key }) => send(one, { idempotency_key }),
       (found) => ({ commit: found.commit_id, text }),
     );
   const canWrite = mayI("change") && !isPinned.value;
@@ -96,7 +98,7 @@ function Form({ type, entity }: { type: NodeType | EdgeType; entity: Entity | nu
     <form class="edit-form" onSubmit={submitting(() => void look())}>
       {entity && (
         <p>
-          <span class="tag">{type.name}</span> <b dir="auto">{entity.id}</b>
+          <span class="tag">{type.name}</span> <b dir="auto">{formatValue(entity.id, 80)}</b>
         </p>
       )}
       <div class="fields">
@@ -127,14 +129,18 @@ function Form({ type, entity }: { type: NodeType | EdgeType; entity: Entity | nu
           />
         ))}
       </div>
-      <details open>
-        <summary>The mutation</summary>
-        <pre class="json" tabIndex={0}>
-          {statement.query}
-          {"\n\n// "}
-          {JSON.stringify(statement.params)}
-        </pre>
-      </details>
+      {entity && given.length === 0 ? (
+        <p class="hint">Change a value to see the mutation that it makes.</p>
+      ) : (
+        <details open>
+          <summary>The mutation</summary>
+          <pre class="json" tabIndex={0}>
+            {statement.query}
+            {"\n\n// "}
+            {showMarks(JSON.stringify(statement.params))}
+          </pre>
+        </details>
+      )}
       {isPinned.value && <p class="hint">This is an earlier state. Go back to the newest to change it.</p>}
       {!mayI("change") && <p class="hint">Your token may not change {branch.value}.</p>}
       <div class="bar">
@@ -145,17 +151,13 @@ function Form({ type, entity }: { type: NodeType | EdgeType; entity: Entity | nu
           Save to {branch.value}
         </Button>
         {entity && (
-          <Button kind="danger" disabled={!canWrite} onClick={() => confirm(`Delete ${type.name} ${entity.id}${isEdgeType(type) ? "" : " and its edges"}?`) && void save(writeDelete(type, entity.id), "Deleted.")}>
+          <Button kind="danger" disabled={!canWrite} onClick={() => confirm(`Delete ${type.name} ${formatValue(entity.id, 80)}${isEdgeType(type) ? "" : " and its edges"}?`) && void save(writeDelete(type, entity.id), "Deleted.")}>
             Delete
           </Button>
         )}
       </div>
       <Problem error={error} />
-      {preview !== undefined && (
-        <pre class="json" tabIndex={0} aria-label="What it would change">
-          {JSON.stringify(preview, null, 2)}
-        </pre>
-      )}
+      {preview !== undefined && <ChangePreview found={preview} />}
       <OutcomeNote outcome={write.outcome.value} branch={branch.value} />
     </form>
   );

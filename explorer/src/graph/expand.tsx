@@ -41,7 +41,7 @@ export function Expand({ node, at, room, onFound }: Props) {
           const isDone = cursors.get(name) === null;
           return (
             <li key={name}>
-              <Button icon="expand" disabled={isDone} onClick={() => expand(one.edge, one.direction)}>
+              <Button disabled={isDone} onClick={() => expand(one.edge, one.direction)}>
                 {one.direction === "in" ? "←" : "→"} {one.edge} <span class="quiet">{one.count.toLocaleString("en")}</span>
                 {cursors.get(name) ? " more" : isDone ? " ✓" : ""}
               </Button>

@@ -2,10 +2,11 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { client, take } from "../api";
 import { Canvas, type Look } from "../draw/canvas";
-import { colourOfType, rampOf } from "../draw/colours";
+import { colourOfType, listTypes, rampOf, readTheme } from "../draw/colours";
+import { Legend } from "../draw/legend";
 import { countElements, EMPTY, MOST_ELEMENTS, neighboursOf, PictureBuilder, without, type Picture } from "../draw/picture";
 import { go, graph, place } from "../location";
-import type { Entity, Json, Neighbourhood } from "../shapes";
+import type { Entity, Json, Neighbourhood, Properties } from "../shapes";
 import { catalog, commit, epoch, state } from "../store";
 import { Grid } from "../ui/grid";
 import { EntityDetail } from "../ui/entity_detail";
@@ -150,7 +151,7 @@ export function GraphView() {
   };
   const seen = useMemo(() => without(picture, hidden), [picture, hidden]);
   const path = useMemo(() => (pathFrom && selected ? findPath(seen, pathFrom, selected) : null), [seen, pathFrom, selected]);
-  const { look, controls } = useLook(seen, path);
+  const { look, controls, legend } = useLook(seen, path);
   const chosen = selected ? (seen.nodes.get(selected) ?? seen.edges.get(selected)) : undefined;
   const node = selected ? seen.nodes.get(selected) : undefined;
   return (
@@ -176,11 +177,12 @@ export function GraphView() {
           {controls}
           {hidden.size > 0 && <Button onClick={() => setHidden(new Set())}>Show {hidden.size} hidden</Button>}
           {pinned.size > 0 && <Button onClick={() => setPinned(new Set())}>Unpin {pinned.size}</Button>}
-          {pathFrom && <Button onClick={() => setPathFrom(null)}>{path ? `Path of ${path.size - 1} steps: clear` : "Choose the other end of the path…"}</Button>}
-          {countElements(seen) > 0 && <span class="quiet">{seen.nodes.size} nodes, {seen.edges.size} edges</span>}
+          {pathFrom && <Button onClick={() => setPathFrom(null)}>{path ? `Path of ${count(path.size - 1, "step")}: clear` : selected === pathFrom || !selected ? "Choose the other end of the path…" : "No path in this picture: choose another end…"}</Button>}
+          {countElements(seen) > 0 && <span class="quiet">{count(seen.nodes.size, "node")}, {count(seen.edges.size, "edge")}</span>}
         </div>
         <Problem error={error} />
         {isLoading && picture === EMPTY && <Busy text="Reading…" />}
+        {shows === "picture" && <Legend entries={legend} />}
         <div class={`split ${chosen ? "has-detail" : ""}`}>
           {shows === "picture" ? (
             <Canvas picture={seen} look={look} label="Graph" selected={selected} onSelect={setSelected} onOpen={expand} pinned={pinned} onPin={toggle} onHide={hide} />
@@ -188,7 +190,7 @@ export function GraphView() {
             <ElementTable picture={seen} onSelect={setSelected} />
           )}
           {chosen && (
-            <EntityDetail element={chosen} onClose={() => setSelected(null)}>
+            <EntityDetail element={chosen} onClose={() => setSelected(null)} graphAction="Start from here">
               {node && (
                 <>
                   <div class="bar">
@@ -211,13 +213,19 @@ export function GraphView() {
   );
 }
 
+function count(number: number, noun: string): string {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 /** The nodes of a shortest path between two nodes of the picture, in either direction of its edges. */
 function findPath(picture: Picture, from: string, to: string): ReadonlySet<string> | null {
   if (!picture.nodes.has(from) || !picture.nodes.has(to) || from === to) return null;
   const beside = new Map<string, string[]>();
   for (const edge of picture.edges.values()) {
-    beside.set(edge.from, [...(beside.get(edge.from) ?? []), edge.to]);
-    beside.set(edge.to, [...(beside.get(edge.to) ?? []), edge.from]);
+    for (const [one, other] of [[edge.from, edge.to], [edge.to, edge.from]] as const) {
+      const known = beside.get(one);
+      known ? known.push(other) : beside.set(one, [other]);
+    }
   }
   const before = new Map<string, string>([[from, from]]);
   const queue = [from];
@@ -243,38 +251,46 @@ function useLook(picture: Picture, path: ReadonlySet<string> | null) {
   const names = (catalog.value?.nodes ?? []).map((one) => one.name);
   const properties = useMemo(() => [...new Set((catalog.value?.nodes ?? []).flatMap((one) => one.properties.map((property) => property.name)))].sort(), [catalog.value]);
   const numeric = useMemo(() => [...new Set((catalog.value?.nodes ?? []).flatMap((one) => one.properties.filter((property) => /^[IUF]\d/.test(property.type)).map((property) => property.name)))].sort(), [catalog.value]);
+  const theme = readTheme();
+  // Once for a picture, not for each of its nodes.
+  const ramp = useMemo(() => (colourBy ? rampOf(theme, [...picture.nodes.values()].map((one) => readProperty(one.properties, colourBy))) : null), [picture, colourBy, theme]);
+  const legend = useMemo(() => ramp?.legend ?? listTypes(theme, names, picture.nodes.values()), [ramp, picture, theme, names.join()]);
   const look = useMemo<Look>(() => {
-    const values = (name: string) => [...picture.nodes.values()].map((one) => (Object.hasOwn(one.properties, name) ? (one.properties[name] as Json) : null));
     const degree = new Map<string, number>();
     for (const edge of picture.edges.values()) for (const end of [edge.from, edge.to]) degree.set(end, (degree.get(end) ?? 0) + 1);
-    const measure = (one: { key: string; properties: Record<string, Json> }) => (sizeBy === "" ? 0 : sizeBy === "(degree)" ? (degree.get(one.key) ?? 0) : Number(one.properties[sizeBy] ?? 0));
+    const measure = (one: { key: string; properties: Record<string, Json> }) => (sizeBy === "" ? 0 : sizeBy === "(degree)" ? (degree.get(one.key) ?? 0) : Number(readProperty(one.properties, sizeBy) ?? 0));
     const largest = sizeBy ? [...picture.nodes.values()].reduce((most, one) => Math.max(most, measure(one)), 0) : 0;
     const base = picture.nodes.size > 1000 ? 4 : picture.nodes.size > 200 ? 7 : 11;
     return {
       node: (node, theme) => ({
-        color: path?.has(node.key) ? theme.accent : colourBy ? rampOf(theme, values(colourBy))(node.properties[colourBy]) : colourOfType(theme, names, node.type),
+        color: path?.has(node.key) ? theme.accent : ramp ? ramp.colour(readProperty(node.properties, colourBy)) : colourOfType(theme, names, node.type),
         size: (path?.has(node.key) ? 4 : 0) + (largest > 0 ? base * (0.5 + 1.7 * Math.sqrt(Math.max(measure(node), 0) / largest)) : base),
       }),
       edge: (edge, theme) => (path?.has(edge.from) && path.has(edge.to) ? { color: theme.accent, size: 4.5 } : { color: theme.edge, size: picture.edges.size > 2000 ? 0.8 : 1.8 }),
     };
-  }, [picture, path, colourBy, sizeBy, names.join()]);
+  }, [picture, path, ramp, colourBy, sizeBy, names.join()]);
   const controls = (
     <>
       <Select label="Colour" value={colourBy} options={properties} empty="by type" onChange={setColourBy} />
       <Select label="Size" value={sizeBy} options={["(degree)", ...numeric]} empty="equal" onChange={setSizeBy} />
     </>
   );
-  return { look, controls };
+  return { look, controls, legend };
+}
+
+/** A property of a node, which may be called `constructor`. */
+function readProperty(properties: Properties, name: string): Json {
+  return Object.hasOwn(properties, name) ? (properties[name] as Json) : null;
 }
 
 function ElementTable({ picture, onSelect }: { picture: Picture; onSelect: (key: string) => void }) {
   const rows = useMemo(
     () => [
-      ...[...picture.nodes.values()].map((one) => ({ key: one.key, what: one.type, id: one.id, from: null, to: null, neighbours: picture.nodes.size < 2000 ? neighboursOf(picture, one.key).size : null })),
-      ...[...picture.edges.values()].map((one) => ({ key: one.key, what: one.type, id: one.id, from: JSON.parse(one.from)[1] as string, to: JSON.parse(one.to)[1] as string, neighbours: null })),
+      ...[...picture.nodes.values()].map((one) => ({ key: one.key, type: one.type, id: one.id, from: "", to: "", neighbours: picture.nodes.size < 2000 ? neighboursOf(picture, one.key).size : "" })),
+      ...[...picture.edges.values()].map((one) => ({ key: one.key, type: one.type, id: one.id, from: JSON.parse(one.from)[1] as string, to: JSON.parse(one.to)[1] as string, neighbours: "" })),
     ],
     [picture],
   );
-  const columns = ["what", "id", "from", "to", "neighbours"].map((name) => ({ name, kind: "value", type: "String" }));
-  return <Grid label="Elements of the picture" columns={columns} total={rows.length} row={(at) => rows[at] as Record<string, Json> | undefined} onOpen={(row) => onSelect(String(row.key))} />;
+  const columns = ["type", "id", "from", "to", "neighbours"].map((name) => ({ name, kind: "value", type: "String" }));
+  return <Grid label="Elements of the picture" columns={columns} total={rows.length} row={(at) => rows[at] as Record<string, Json> | undefined} onOpen={(row) => onSelect(String(row.key))} opensOnClick />;
 }

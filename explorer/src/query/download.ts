@@ -5,21 +5,23 @@ import { saveBlob } from "../ui/save";
 import type { Asked, Row } from "./paged_rows";
 
 async function stream(asked: Asked, snapshot: string, accept: string): Promise<Blob> {
-  const { graph, branch, query, name, params } = asked;
-  const body = { query, name, params, branch, snapshot };
-  const { data, response, error } = await client.POST("/graphs/{graph}/query", { params: { path: { graph } }, body, headers: { Accept: accept }, parseAs: "blob" });
+  const { graph, branch, query, name, params, stored } = asked;
+  const options = { headers: { Accept: accept }, parseAs: "blob" } as const;
+  const { data, response, error } = stored
+    ? await client.POST("/graphs/{graph}/queries/{name}", { params: { path: { graph, name: stored } }, body: { params, branch, snapshot }, ...options })
+    : await client.POST("/graphs/{graph}/query", { params: { path: { graph } }, body: { query, name, params, branch, snapshot }, ...options });
   if (!response.ok || !data) throw new ApiError(response.status, (error ?? {}) as Record<string, unknown>);
   return data as unknown as Blob;
 }
 
 export async function saveArrow(asked: Asked, snapshot: string): Promise<void> {
-  saveBlob(await stream(asked, snapshot, "application/vnd.apache.arrow.stream"), `${asked.name ?? "result"}.arrows`);
+  saveBlob(await stream(asked, snapshot, "application/vnd.apache.arrow.stream"), `${asked.stored ?? asked.name ?? "result"}.arrows`);
 }
 
 export async function saveCsv(asked: Asked, snapshot: string, columns: string[]): Promise<void> {
   const lines = (await (await stream(asked, snapshot, "application/x-ndjson")).text()).split("\n").filter(Boolean);
   const rows = lines.map((line) => JSON.parse(line) as Row).filter((row) => columns.some((column) => Object.hasOwn(row, column)));
-  saveBlob(new Blob([formatCsv(columns, rows)]), `${asked.name ?? "result"}.csv`);
+  saveBlob(new Blob([formatCsv(columns, rows)]), `${asked.stored ?? asked.name ?? "result"}.csv`);
 }
 
 /** CSV of RFC 4180. A text that a spreadsheet would run as a formula gets an apostrophe before it. */

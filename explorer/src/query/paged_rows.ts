@@ -8,6 +8,22 @@ export const PAGE = 500;
 export const MOST_ROWS = 20_000;
 const AT_ONCE = 3;
 
+/** What ends a request: here, and by its name on the server. */
+export interface Stop {
+  abort: AbortController;
+  id: string;
+}
+
+export function createStop(): Stop {
+  return { abort: new AbortController(), id: newKey() };
+}
+
+/** End a request on the server, which then answers that it was cancelled; if it does not know it, end it here. */
+export async function stopNow(graph: string, { abort, id }: Stop): Promise<void> {
+  const done = await client.DELETE("/graphs/{graph}/running/{query_id}", { params: { path: { graph, query_id: id } } }).catch(() => undefined);
+  if (!done?.data?.cancelled) abort.abort();
+}
+
 export interface Asked {
   graph: string;
   branch: string;
@@ -15,6 +31,8 @@ export interface Asked {
   query: string;
   name: string | null;
   params: Record<string, Json>;
+  /** The stored query that is asked instead of a text. */
+  stored: string | null;
 }
 export interface Sort {
   column: string;
@@ -34,22 +52,30 @@ export interface RowSource {
   readonly commit: string;
   readonly elapsed: number;
   readonly isReading: boolean;
+  /** The number of rows that are in memory. */
+  readonly held: number;
   row(place: number): Row | undefined;
   need(from: number, to: number): void;
   first(count: number): Row[];
 }
 
-/** Rows of an answer that came whole, as those of a stored query. */
+/** Rows of an answer that came whole, as those of a stored query; sorted here. */
 export class WholeRows implements RowSource {
   readonly version = signal(0);
   readonly error = signal<Error | undefined>(undefined);
   readonly notes: string[];
   readonly isReading = false;
+  private readonly rows: Row[];
   constructor(
     private readonly found: Rows,
     readonly elapsed: number,
+    sort: Sort | null = null,
   ) {
     this.notes = found.notes ?? [];
+    this.rows = sort ? [...found.rows].sort((a, b) => compare(a[sort.column], b[sort.column], sort.descending)) : found.rows;
+  }
+  sorted(sort: Sort | null): WholeRows {
+    return new WholeRows(this.found, this.elapsed, sort);
   }
   get total(): number {
     return this.found.rows.length;
@@ -63,13 +89,24 @@ export class WholeRows implements RowSource {
   get commit(): string {
     return this.found.commit_id;
   }
+  get held(): number {
+    return this.rows.length;
+  }
   row(place: number): Row | undefined {
-    return this.found.rows[place];
+    return this.rows[place];
   }
   need(): void {}
   first(count: number): Row[] {
-    return this.found.rows.slice(0, count);
+    return this.rows.slice(0, count);
   }
+}
+
+/** Null last in either direction, as the server sorts. */
+function compare(a: Json | undefined, b: Json | undefined, isDescending: boolean): number {
+  const [isNullA, isNullB] = [a === null || a === undefined, b === null || b === undefined];
+  if (isNullA || isNullB) return Number(isNullA) - Number(isNullB);
+  const order = typeof a === "number" && typeof b === "number" ? a - b : String(a) < String(b) ? -1 : Number(String(a) > String(b));
+  return isDescending ? -order : order;
 }
 
 export class PagedRows implements RowSource {
@@ -86,12 +123,12 @@ export class PagedRows implements RowSource {
   private readonly pages = new Map<number, Row[]>();
   private readonly coming = new Set<number>();
   private readonly wanted: number[] = [];
-  private readonly abort = new AbortController();
-  private readonly id = newKey();
 
   constructor(
     readonly asked: Asked,
     readonly sort: Sort | null,
+    /** Ends what is asked; the first page, which runs the query, has its name on the server. */
+    private readonly stop: Stop,
   ) {}
 
   /** Ask for the first page; all others are of the same commit. */
@@ -140,14 +177,8 @@ export class PagedRows implements RowSource {
     return found.slice(0, count);
   }
 
-  /** Stop what runs, here and on the server. */
-  async cancel(): Promise<void> {
-    this.abort.abort();
-    await client.DELETE("/graphs/{graph}/running/{query_id}", { params: { path: { graph: this.asked.graph, query_id: this.id } } }).catch(() => undefined);
-  }
-
   close(): void {
-    this.abort.abort();
+    this.stop.abort.abort();
   }
 
   /** What came into sight last is asked for first; a server allows an actor few requests at a time. */
@@ -181,8 +212,8 @@ export class PagedRows implements RowSource {
   private async ask(page: number): Promise<Rows> {
     const { graph, query, name, params, branch } = this.asked;
     const snapshot = this.commit || this.asked.snapshot;
-    const window = { offset: page * PAGE, limit: PAGE, sort: this.sort ? [{ ...this.sort }] : undefined, query_id: page === 0 ? this.id : undefined };
+    const window = { offset: page * PAGE, limit: PAGE, sort: this.sort ? [{ ...this.sort }] : undefined, query_id: this.commit ? undefined : this.stop.id };
     const body = { query, name, params, branch, snapshot, ...window };
-    return (await take(client.POST("/graphs/{graph}/query", { params: { path: { graph } }, body, signal: this.abort.signal }))) as unknown as Rows;
+    return (await take(client.POST("/graphs/{graph}/query", { params: { path: { graph } }, body, signal: this.stop.abort.signal }))) as unknown as Rows;
   }
 }

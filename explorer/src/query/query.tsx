@@ -1,18 +1,19 @@
 // Query: write, check, run, look.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { client, isAbort, take } from "../api";
+import { ApiError, client, isAbort, take } from "../api";
 import { formatPlace, go, graph, place } from "../location";
 import { OutcomeNote } from "../review/outcome_note";
 import { createWrite } from "../review/writes";
 import type { Json, Lint, Parameter, Rows, StoredQuery } from "../shapes";
 import { catalog, commit, isPinned, mayI, state } from "../store";
 import { useLoad } from "../ui/load";
+import { ChangePreview, type Previewed } from "../ui/change_preview";
 import { Button, Panel, Problem } from "../ui/parts";
 import { saveBlob } from "../ui/save";
 import { formatCsv, saveArrow, saveCsv } from "./download";
 import { Editor, askLint } from "./editor";
 import { forget, readPast, remember } from "./past_queries";
-import { PagedRows, WholeRows, type Asked, type RowSource, type Sort } from "./paged_rows";
+import { createStop, PagedRows, stopNow, WholeRows, type Asked, type RowSource, type Sort, type Stop } from "./paged_rows";
 import { ParameterForm, readParameters } from "./parameters";
 import { Results } from "./results";
 
@@ -31,11 +32,18 @@ const write = createWrite();
 
 export function QueryView() {
   const given = place.value.more.get("query");
+  const givenStored = place.value.more.get("stored");
   const [text, setText] = useState(given ?? "");
   const [written, setWritten] = useState({ text });
   const replace = (next: string) => {
     setText(next);
     setWritten({ text: next });
+  };
+  /** Go from a stored query to a text. */
+  const writeText = (next: string) => {
+    go({ more: { stored: null } }, true);
+    setStored(null);
+    replace(next);
   };
   const [texts, setTexts] = useState<Texts>(() => readTexts(place.value.more.get("params")));
   const [lint, setLint] = useState<Lint | null>(null);
@@ -44,81 +52,106 @@ export function QueryView() {
   const [source, setSource] = useState<RowSource | null>(null);
   const [sort, setSort] = useState<Sort | null>(null);
   const [plan, setPlan] = useState<string>();
-  const [preview, setPreview] = useState<Json>();
+  const [preview, setPreview] = useState<Previewed>();
+  const whole = source instanceof WholeRows ? source : null;
+  const [isCancelled, setCancelled] = useState(false);
   const [error, setError] = useState<Error>();
   const [startedAt, setStartedAt] = useState<number | null>(null);
-  const running = useRef<PagedRows | null>(null);
+  const shown = useRef<PagedRows | null>(null);
+  const stop = useRef<Stop | null>(null);
   const queries = lint?.queries ?? [];
   const query = queries.find((one) => one.name === chosen) ?? queries[0];
   const parameters: readonly Parameter[] = stored ? stored.params : (query?.params ?? []);
   const read = readParameters(parameters, texts);
-  const asked = (): Asked => ({ graph: graph.value, ...state.value, query: text, name: queries.length > 1 ? (query?.name ?? null) : null, params: read.params });
+  const asked = (): Asked => ({ graph: graph.value, ...state.value, query: text, name: queries.length > 1 ? (query?.name ?? null) : null, params: read.params, stored: stored?.name ?? null });
+  // A link names a stored query, whose parameters the server tells.
+  const list = useLoad(mayI("invoke_query") ? (abort) => take(client.GET("/graphs/{graph}/queries", { params: { path: { graph: graph.value } }, signal: abort })) : null, [graph.value]);
+  const wanted = stored === null && givenStored ? list.value?.queries.find((one) => one.name === givenStored) : undefined;
+  useEffect(() => {
+    if (!wanted) return;
+    setStored(wanted);
+    if (readParameters(wanted.params, texts).isComplete) void run(null, wanted);
+  }, [wanted]);
 
   // The address has what the link needs: text, parameters, commit.
   useEffect(() => {
-    if (!stored) go({ more: { query: text || null, params: texts.size > 0 ? JSON.stringify(Object.fromEntries(texts)) : null } }, true);
-  }, [text, texts, stored]);
+    if (wanted || (givenStored && !list.value && !list.error)) return;
+    go({ more: { query: stored ? null : text || null, stored: stored?.name ?? null, params: texts.size > 0 ? JSON.stringify(Object.fromEntries(texts)) : null } }, true);
+  }, [text, texts, stored, wanted, list.isLoading]);
 
   // The page's commit moved, or the page was opened with a query: what is shown follows.
   useEffect(() => {
-    if (source || given) void run(sort);
+    if (source || given) void run(sort, stored, false);
   }, [commit.value]);
 
-  async function start(work: () => Promise<void>) {
+  async function start(work: (stop: Stop) => Promise<void>) {
+    const mine = createStop();
+    // What ran before is replaced; what is shown goes on reading its rows.
+    stop.current?.abort.abort();
+    stop.current = mine;
     setError(undefined);
     setPlan(undefined);
     setPreview(undefined);
+    setCancelled(false);
     setStartedAt(performance.now());
     try {
-      await work();
+      await work(mine);
     } catch (failed) {
-      if (!isAbort(failed)) setError(failed as Error);
-    } finally {
-      setStartedAt(null);
+      if (stop.current !== mine) return;
+      if (isAbort(failed) || (failed instanceof ApiError && failed.code === "query_cancelled")) setCancelled(true);
+      else setError(failed as Error);
     }
+    if (stop.current !== mine) return;
+    stop.current = null;
+    setStartedAt(null);
   }
 
-  function run(order: Sort | null) {
-    return start(async () => {
-      setSort(order);
-      if (stored) return void setSource(await runStored(stored, read.params));
+  /** Run what is written. `isAsked` is false where nobody pressed a button: then only what is whole and reads is run. */
+  function run(order: Sort | null, known = stored, isAsked = true) {
+    return start(async (mine) => {
+      if (known) {
+        setSource(await runStored(known, readParameters(known.params, texts).params, mine));
+        return setSort(null);
+      }
       if (!text.trim()) return;
       const checked = lint ?? (await askLint(text).catch(() => null));
       const wanted = checked?.queries.find((one) => one.name === chosen) ?? checked?.queries[0];
-      if (wanted?.kind === "mutation") return void setPreview(await askMutation(asked(), { dry_run: true }));
+      const { params, isComplete } = checked ? readParameters(wanted?.params ?? [], texts) : read;
+      if (!isAsked && (wanted?.kind !== "read" || !isComplete)) return;
+      if (wanted?.kind === "mutation") return void setPreview((await askMutation(asked(), { dry_run: true })) as unknown as Previewed);
       remember(graph.value, text);
-      running.current?.close();
-      const params = checked ? readParameters(wanted?.params ?? [], texts).params : read.params;
-      const rows = new PagedRows({ ...asked(), params }, order);
-      running.current = rows;
+      const rows = new PagedRows({ ...asked(), params }, order, mine);
       await rows.open();
+      shown.current?.close();
+      shown.current = rows;
       setSource(rows);
+      setSort(order);
     });
   }
 
-  const onSort = (column: string) => void run(sort?.column === column ? (sort.descending ? null : { column, descending: true }) : { column, descending: false });
+  const onSort = (column: string) => {
+    const next = sort?.column !== column ? { column, descending: false } : sort.descending ? null : { column, descending: true };
+    if (!whole) return void run(next);
+    setSort(next);
+    setSource(whole.sorted(next));
+  };
   const explain = () =>
-    start(async () => {
-      const { graph: name, ...body } = asked();
-      setPlan((await take(client.POST("/graphs/{graph}/explain", { params: { path: { graph: name } }, body: { ...body, analyze: true } }))).text);
+    start(async ({ abort, id }) => {
+      const { graph: name, stored: _, ...body } = asked();
+      const options = { params: { path: { graph: name } }, body: { ...body, analyze: true, query_id: id }, signal: abort.signal };
+      setPlan((await take(client.POST("/graphs/{graph}/explain", options))).text);
     });
-  const commitMutation = () =>
-    write
-      .run(
-        state.value.branch,
-        (idempotency_key) => askMutation(asked(), { idempotency_key }),
-        (done) => ({ commit: (done as { commit_id: string | null }).commit_id, text: "Committed." }),
-      )
-      .then(() => setPreview(undefined));
+  const said = (done: unknown) => ({ commit: (done as { commit_id: string | null }).commit_id, text: "Committed." });
+  const commitMutation = () => write.run(state.value.branch, asked(), ({ idempotency_key }) => (stored ? invokeMutation(stored, asked(), idempotency_key) : askMutation(asked(), { idempotency_key })), said).then(() => setPreview(undefined));
+  const isMutation = (stored ?? query)?.kind === "mutation";
+  const canRun = read.isComplete && (stored ? true : text.trim() !== "" && (lint?.errors ?? 0) === 0) && !(isMutation && isPinned.value);
   const guard = (work: Promise<void>) => void work.catch((failed: Error) => setError(failed));
-  const whole = source instanceof WholeRows ? source : null;
-  const isMutation = !stored && query?.kind === "mutation";
   return (
     <div class="query" data-commit={source?.commit ?? commit.value ?? ""} data-state={startedAt === null ? "ready" : "loading"}>
-      <Panel title={stored ? `Stored query ${stored.name}` : "Query"} aside={<QueryList onStored={(one) => (setStored(one), setTexts(new Map()))} onText={(past) => (setStored(null), replace(past))} />}>
+      <Panel title={stored ? `Stored query ${stored.name}` : "Query"} aside={<QueryList stored={list.value?.queries ?? []} onStored={(one) => (setStored(one), setTexts(new Map()))} onText={writeText} />}>
         {stored ? (
           <p>
-            {stored.description ?? "Its text is kept by the server."} <Button onClick={() => (setStored(null), replace(text))}>Write a query instead</Button>
+            {stored.description ?? "Its text is kept by the server."} <Button onClick={() => writeText(text)}>Write a query instead</Button>
           </p>
         ) : (
           <Editor given={written} onText={setText} onLint={setLint} onRun={() => void run(null)} />
@@ -137,24 +170,23 @@ export function QueryView() {
               </select>
             </label>
           )}
-          <Button kind="primary" icon="play" disabled={startedAt !== null || !read.isComplete || (lint?.errors ?? 0) > 0 || (isMutation && isPinned.value)} onClick={() => void run(null)} title="Ctrl Enter">
-            {isMutation ? "Preview" : "Run"}
+          <Button kind="primary" icon="play" disabled={startedAt !== null || !canRun} onClick={() => void (isMutation && stored ? commitMutation() : run(null))} title={stored ? undefined : "Ctrl Enter"}>
+            {isMutation ? (stored ? `Run and commit to ${state.value.branch}` : "Preview") : "Run"}
           </Button>
           {!stored && !isMutation && (
             <Button disabled={startedAt !== null || !text.trim()} onClick={() => void explain()}>
               Explain
             </Button>
           )}
-          {startedAt !== null && <Running from={startedAt} onCancel={() => void running.current?.cancel()} />}
+          {startedAt !== null && <Running from={startedAt} onCancel={() => stop.current && void stopNow(graph.value, stop.current)} />}
+          {isCancelled && <span role="status">Cancelled.</span>}
           {isMutation && isPinned.value && <span class="quiet">An earlier state can't be changed: go back to the newest.</span>}
         </div>
         <Problem error={error} />
         {preview !== undefined && (
           <div class="merge-bar">
             <p>This is what it would change on {state.value.branch}:</p>
-            <pre class="json" tabIndex={0}>
-              {JSON.stringify(preview, null, 2)}
-            </pre>
+            <ChangePreview found={preview} />
             {mayI("change") && (
               <Button kind="primary" onClick={() => void commitMutation()}>
                 Commit to {state.value.branch}
@@ -175,23 +207,29 @@ export function QueryView() {
         <Results
           source={source}
           sort={sort}
-          onSort={whole ? undefined : onSort}
+          onSort={onSort}
           onCsv={() => (whole ? saveBlob(new Blob([formatCsv(whole.columns, whole.first(Infinity))]), "result.csv") : guard(saveCsv(asked(), source.commit, source.columns)))}
-          onArrow={whole ? undefined : () => guard(saveArrow(asked(), source.commit))}
-          link={whole ? null : formatPlace({ ...place.value, commit: source.commit })}
+          onArrow={() => guard(saveArrow(asked(), source.commit))}
+          link={formatPlace({ ...place.value, commit: source.commit })}
         />
       )}
     </div>
   );
 }
 
-async function runStored(stored: StoredQuery, params: Record<string, Json>): Promise<RowSource> {
+async function runStored(stored: StoredQuery, params: Record<string, Json>, { abort, id }: Stop): Promise<RowSource> {
   const from = performance.now();
-  const found = await take(client.POST("/graphs/{graph}/queries/{name}", { params: { path: { graph: graph.value, name: stored.name } }, body: { params, ...state.value } }));
+  const path = { graph: graph.value, name: stored.name };
+  const found = await take(client.POST("/graphs/{graph}/queries/{name}", { params: { path }, body: { params, ...state.value, query_id: id }, signal: abort.signal }));
   return new WholeRows(found as unknown as Rows, performance.now() - from);
 }
 
-function askMutation({ graph: name, snapshot: _, ...body }: Asked, more: object): Promise<Json> {
+function invokeMutation(stored: StoredQuery, { branch, params }: Asked, idempotency_key: string): Promise<Json> {
+  const path = { graph: graph.value, name: stored.name };
+  return take(client.POST("/graphs/{graph}/queries/{name}", { params: { path }, body: { params, branch, idempotency_key } })) as unknown as Promise<Json>;
+}
+
+function askMutation({ graph: name, snapshot: _, stored: __, ...body }: Asked, more: object): Promise<Json> {
   return take(client.POST("/graphs/{graph}/mutate", { params: { path: { graph: name } }, body: { ...body, ...more } })) as unknown as Promise<Json>;
 }
 
@@ -235,6 +273,7 @@ function Examples({ onText }: { onText: (text: string) => void }) {
   ];
   return (
     <div class="examples">
+      <span class="quiet">Start with one of these:</span>
       {examples.map((one) => (
         <button key={one} type="button" onClick={() => onText(one)}>
           <code>{one}</code>
@@ -244,16 +283,14 @@ function Examples({ onText }: { onText: (text: string) => void }) {
   );
 }
 
-function QueryList({ onStored, onText }: { onStored: (one: StoredQuery) => void; onText: (text: string) => void }) {
-  const found = useLoad(mayI("invoke_query") ? () => take(client.GET("/graphs/{graph}/queries", { params: { path: { graph: graph.value } } })) : null, [graph.value]);
+function QueryList({ stored, onStored, onText }: { stored: readonly StoredQuery[]; onStored: (one: StoredQuery) => void; onText: (text: string) => void }) {
   const past = readPast(graph.value);
-  const storedQueries = found.value?.queries ?? [];
   return (
     <>
-      {storedQueries.length > 0 && (
-        <select aria-label="Stored queries" value="" onChange={(event) => onStored(storedQueries.find((one) => one.name === event.currentTarget.value) as StoredQuery)}>
+      {stored.length > 0 && (
+        <select aria-label="Stored queries" value="" onChange={(event) => onStored(stored.find((one) => one.name === event.currentTarget.value) as StoredQuery)}>
           <option value="">Stored queries…</option>
-          {storedQueries.map((one) => (
+          {stored.map((one) => (
             <option key={one.name}>{one.name}</option>
           ))}
         </select>

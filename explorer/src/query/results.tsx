@@ -1,7 +1,8 @@
 // A result as a table, as a picture, as JSON.
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { Canvas, type Look } from "../draw/canvas";
-import { colourOfType } from "../draw/colours";
+import { colourOfType, listTypes, readTheme } from "../draw/colours";
+import { Legend } from "../draw/legend";
 import { MOST_ELEMENTS, PictureBuilder } from "../draw/picture";
 import type { Json } from "../shapes";
 import { catalog } from "../store";
@@ -17,10 +18,10 @@ const COPIED_ROWS = 20_000;
 interface Props {
   source: RowSource;
   sort: Sort | null;
-  onSort: ((column: string) => void) | undefined;
+  onSort: (column: string) => void;
   onCsv: () => void;
-  onArrow: (() => void) | undefined;
-  link: string | null;
+  onArrow: () => void;
+  link: string;
 }
 
 export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
@@ -31,7 +32,7 @@ export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
   const onNeed = useCallback((from: number, to: number) => source.need(from, to), [source]);
   const copy = (text: string) => void navigator.clipboard?.writeText(text);
   return (
-    <div class="results" data-commit={source.commit}>
+    <div class="results" data-commit={source.commit} data-held={source.held}>
       <div class="bar">
         <span role="status">
           {source.total.toLocaleString("en")} {source.total === 1 ? "row" : "rows"} <span class="quiet">in {formatElapsed(source.elapsed)}</span>
@@ -49,16 +50,12 @@ export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
         <Button icon="download" onClick={onCsv}>
           CSV
         </Button>
-        {onArrow && (
-          <Button icon="download" onClick={onArrow}>
-            Arrow
-          </Button>
-        )}
-        {link !== null && (
-          <Button icon="link" title="A link with the query, its parameters and the commit" onClick={() => copy(new URL(link, location.href).href)}>
-            Copy link
-          </Button>
-        )}
+        <Button icon="download" onClick={onArrow}>
+          Arrow
+        </Button>
+        <Button icon="link" title="A link with the query, its parameters and the commit" onClick={() => copy(new URL(link, location.href).href)}>
+          Copy link
+        </Button>
       </div>
       {source.notes.map((note) => (
         <p key={note} class="hint">
@@ -74,7 +71,7 @@ export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
         <>
           {source.total > JSON_ROWS && <p class="hint">The first {JSON_ROWS} rows.</p>}
           <pre class="json" tabIndex={0}>
-            {showMarks(JSON.stringify(source.first(JSON_ROWS), null, 2)).slice(0, 500_000)}
+            {showMarks(JSON.stringify(source.first(JSON_ROWS), cutLong, 2)).slice(0, 500_000)}
           </pre>
         </>
       )}
@@ -88,6 +85,11 @@ export function Results({ source, sort, onSort, onCsv, onArrow, link }: Props) {
       )}
     </div>
   );
+}
+
+/** What is very long is cut, and says so; a file has all of it. */
+function cutLong(_: string, value: unknown): unknown {
+  return typeof value === "string" ? formatValue(value, 2000) : value;
 }
 
 function formatElapsed(milliseconds: number): string {
@@ -126,6 +128,8 @@ function ResultPicture({ source }: { source: RowSource }) {
     return builder.build();
   }, [source, drawn.current, catalog.value]);
   const held = source.first(MOST_ELEMENTS).length;
+  const names = (catalog.value?.nodes ?? []).map((one) => one.name);
+  const legend = listTypes(readTheme(), names, picture.nodes.values());
   const chosen = selected ? (picture.nodes.get(selected) ?? picture.edges.get(selected)) : undefined;
   return (
     <>
@@ -135,6 +139,7 @@ function ResultPicture({ source }: { source: RowSource }) {
           <Button onClick={() => source.need(0, Math.min(source.total, MOST_ROWS))}>{source.total > MOST_ROWS ? `Read ${MOST_ROWS.toLocaleString("en")}` : "Read all"}</Button>
         </p>
       )}
+      <Legend entries={legend} />
       <div class={`split ${chosen ? "has-detail" : ""}`}>
         <Canvas picture={picture} look={look} label="Result" selected={selected} onSelect={setSelected} />
         {chosen && <EntityDetail element={chosen} onClose={() => setSelected(null)} />}

@@ -9,9 +9,10 @@ export function keyOfChange(change: { type?: string; edge?: string; id: string }
 
 interface Props {
   changes: Change[];
-  conflicts: ReadonlySet<string>;
-  selected: string | null;
-  onSelect: (key: string) => void;
+  conflicts?: ReadonlySet<string>;
+  selected?: string | null;
+  /** Without it, rows can't be chosen. */
+  onSelect?: (key: string) => void;
 }
 
 export function ChangeTable({ changes, conflicts, selected, onSelect }: Props) {
@@ -43,15 +44,19 @@ export function ChangeTable({ changes, conflicts, selected, onSelect }: Props) {
             {rows.map((change) => {
               const key = keyOfChange(change);
               return (
-                <tr key={key} class={change.change} aria-selected={selected === key} onClick={() => onSelect(key)}>
+                <tr key={key} class={change.change} aria-selected={onSelect && selected === key} onClick={() => onSelect?.(key)}>
                   <td>
                     <Sign change={change.change} />
                   </td>
                   <th scope="row">
-                    <button type="button" class="link" dir="auto" onClick={() => onSelect(key)}>
-                      {nameRow(change)}
-                    </button>
-                    {conflicts.has(key) && <span class="tag bad">conflict</span>}
+                    {onSelect ? (
+                      <button type="button" class="link" dir="auto" onClick={() => onSelect(key)}>
+                        {nameRow(change)}
+                      </button>
+                    ) : (
+                      <b dir="auto">{nameRow(change)}</b>
+                    )}{" "}
+                    {conflicts?.has(key) && <span class="tag bad">conflict</span>}
                   </th>
                   <td>
                     <Difference change={change} />

@@ -3,41 +3,69 @@ import { useMemo, useState } from "preact/hooks";
 import { client, take } from "../api";
 import { go, graph } from "../location";
 import type { Commit } from "../shapes";
-import { commit, epoch } from "../store";
+import { branches, catalog, commit, epoch } from "../store";
 import { readTheme } from "../draw/colours";
 import { useLoad } from "../ui/load";
-import { Busy, Panel, Problem, Time, showMarks } from "../ui/parts";
+import { Busy, Button, Panel, Problem, Time, showMarks } from "../ui/parts";
 
 const ROW = 44;
 const LANE = 16;
-const MOST = 200;
+const STEP = 200;
+/** The most that a server returns at once. */
+const PAGE = 1000;
 
-async function readLog(filters: string[], abort: AbortSignal): Promise<Commit[]> {
-  const query = { all_branches: true, limit: MOST, ...(filters.length > 0 ? { filter: filters } : {}) };
-  const page = await take(client.GET("/graphs/{graph}/commits", { params: { path: { graph: graph.value }, query }, signal: abort }));
-  return page.commits as unknown as Commit[];
+async function readLog(filters: string[], most: number, abort: AbortSignal): Promise<{ commits: Commit[]; hasMore: boolean }> {
+  const commits: Commit[] = [];
+  let cursor: string | undefined;
+  do {
+    const query = { all_branches: true, limit: Math.min(most - commits.length, PAGE), cursor, ...(filters.length > 0 ? { filter: filters } : {}) };
+    const page = await take(client.GET("/graphs/{graph}/commits", { params: { path: { graph: graph.value }, query }, signal: abort }));
+    commits.push(...(page.commits as unknown as Commit[]));
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor && commits.length < most);
+  return { commits, hasMore: cursor !== undefined };
+}
+
+function Filter(props: { label: string; every: string; value: string; options: readonly string[]; onChange: (value: string) => void }) {
+  return (
+    <select aria-label={props.label} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+      <option value="">{props.every}</option>
+      {props.options.map((one) => (
+        <option key={one} value={one}>
+          {showMarks(one)}
+        </option>
+      ))}
+    </select>
+  );
 }
 
 export function CommitLog() {
   const [actor, setActor] = useState("");
   const [onBranch, setOnBranch] = useState("");
-  const filters = [actor && `actor=${actor}`, onBranch && `branch=${onBranch}`].filter(Boolean);
-  const log = useLoad((abort) => readLog(filters, abort), [graph.value, epoch.value, ...filters, filters.length]);
+  const [type, setType] = useState("");
+  const [words, setWords] = useState("");
+  const [most, setMost] = useState(STEP);
+  const filters = [actor && `actor=${actor}`, onBranch && `branch=${onBranch}`, type && `type=${type}`, words && `message=${words}`].filter(Boolean);
+  const log = useLoad((abort) => readLog(filters, most, abort), [graph.value, epoch.value, most, JSON.stringify(filters)]);
+  const types = [...(catalog.value?.nodes ?? []), ...(catalog.value?.edges ?? [])].map((one) => one.name);
   return (
     <Panel
       title="Commits"
       class="log"
       aside={
         <>
-          <input type="text" aria-label="Only of this actor" placeholder="actor" value={actor} onChange={(event) => setActor(event.currentTarget.value.trim())} />
-          <input type="text" aria-label="Only on this branch" placeholder="branch" value={onBranch} onChange={(event) => setOnBranch(event.currentTarget.value.trim())} />
+          <input type="search" aria-label="Only with these words in the message" placeholder="message" value={words} onChange={(event) => setWords(event.currentTarget.value.trim())} />
+          <input type="search" aria-label="Only of this actor" placeholder="actor" value={actor} onChange={(event) => setActor(event.currentTarget.value.trim())} />
+          <Filter label="Only on this branch" every="all branches" value={onBranch} options={branches.value.map((one) => one.name)} onChange={setOnBranch} />
+          <Filter label="Only of this type" every="all types" value={type} options={types} onChange={setType} />
         </>
       }
     >
       <Problem error={log.error} />
       {log.isLoading && !log.value && <Busy />}
-      {log.value && <Log commits={log.value} />}
-      {log.value?.length === 0 && <p class="quiet">No commit matches.</p>}
+      {log.value && <Log commits={log.value.commits} />}
+      {log.value?.hasMore && <Button onClick={() => setMost(most + STEP)}>Older commits</Button>}
+      {log.value?.commits.length === 0 && <p class="quiet">No commit matches.</p>}
     </Panel>
   );
 }

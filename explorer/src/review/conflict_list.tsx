@@ -33,6 +33,17 @@ export function ConflictList({ merge }: { merge: Merge }) {
   );
 }
 
+/** What happened, in words; the server's name of the kind is the tooltip. */
+const KINDS: Record<string, string> = {
+  DivergentInsert: "added on both sides",
+  DivergentUpdate: "changed on both sides",
+  DeleteVsUpdate: "deleted and changed",
+  OrphanEdge: "edge without its node",
+  UniqueViolation: "the same unique value",
+  CardinalityViolation: "too many edges",
+  ValueConstraintViolation: "breaks a rule",
+};
+
 function findProperty(conflict: Conflict): Property | undefined {
   const name = nameType(conflict.table);
   const types = [...(catalog.value?.nodes ?? []), ...(catalog.value?.edges ?? [])];
@@ -51,9 +62,12 @@ function ConflictCard({ merge, conflict }: { merge: Merge; conflict: Conflict })
     <li class={taken === undefined ? "open" : "settled"}>
       <fieldset>
         <legend>
-          <span class="tag">{conflict.kind}</span> <b dir="auto">{heading}</b>
+          <b dir="auto">{heading}</b>{" "}
+          <span class="tag" title={conflict.kind}>
+            {KINDS[conflict.kind] ?? conflict.kind}
+          </span>
         </legend>
-        <p class="text">{formatValue(conflict.message)}</p>
+        {!isRow && <p class="text">{formatValue(conflict.message)}</p>}
         <div class="takes">
           {listTakes(conflict).map((option) => (
             <label key={option.take} class={chosen === option.take ? "chosen" : ""}>

@@ -38,14 +38,22 @@ export function MergeBar({ into, trial }: { into: string; trial: Merge }) {
   const merge = () =>
     write.run(
       into,
-      (idempotency_key) => askMerge(source, into, { message: message || null, idempotency_key, ...(resolutions ? { resolutions } : {}) }),
+      { source, message: message || null, ...(resolutions ? { resolutions } : {}) },
+      (body) => askMerge(source, into, body),
       (done) => ({ commit: done.commit_id, text: `${source} is merged into ${into}.` }),
     );
   const isNothing = trial.outcome === "already_up_to_date";
   return (
     <div class="merge-bar" data-outcome={outcome.is}>
       <p>
-        <b>{source}</b> {isSettled ? (resolutions ? "can be merged with your decisions" : (WORDS[trial.outcome] ?? trial.outcome)) : "conflicts: settle each row below"}
+        <b>{source}</b>{" "}
+        {isSettled ? (
+          resolutions ? "can be merged with your decisions" : (WORDS[trial.outcome] ?? trial.outcome)
+        ) : (
+          <>
+            and <b>{into}</b> changed the same: settle each conflict below, then merge
+          </>
+        )}
       </p>
       {isSettled && !isNothing && <Preview merge={resolutions ? preview.value : trial} />}
       <Problem error={preview.error} />
@@ -68,7 +76,8 @@ function usePreview(source: string, into: string, trial: Merge, resolutions: Dec
   return useLoad(resolutions ? (abort) => askMerge(source, into, { resolutions, dry_run: true }, abort) : null, inputs);
 }
 
-function Preview({ merge }: { merge: Merge | undefined }) {
+/** What a merge or a revert would change, by type. */
+export function Preview({ merge }: { merge: Merge | undefined }) {
   if (!merge) return null;
   if (merge.outcome === "conflicts") {
     return (
@@ -82,13 +91,13 @@ function Preview({ merge }: { merge: Merge | undefined }) {
     );
   }
   return (
-    <ul class="preview" aria-label="What the merge would change">
+    <ul class="preview" aria-label="What it would change">
       {merge.tables.map((table) => {
         const name = String(table.table_key ?? table.table ?? "");
         const parts = ["inserted", "updated", "deleted"].filter((part) => Number(table[part] ?? 0) > 0).map((part) => `${table[part]} ${part}`);
         return (
           <li key={name}>
-            <b>{nameType(name)}</b> {parts.join(", ") || String(table.how ?? "taken over")}
+            <b>{nameType(name)}</b> {parts.join(", ") || "changed"}
             {table.rows_before !== undefined && (
               <span class="quiet">
                 {" "}

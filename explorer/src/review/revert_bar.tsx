@@ -5,7 +5,7 @@ import { branch, graph } from "../location";
 import type { Commit, Merge } from "../shapes";
 import { mayI } from "../store";
 import { Button, Problem } from "../ui/parts";
-import { nameType } from "./decisions";
+import { Preview } from "./merge_bar";
 import { OutcomeNote } from "./outcome_note";
 import { createWrite } from "./writes";
 
@@ -39,7 +39,8 @@ export function RevertBar({ commit }: { commit: Commit }) {
     write
       .run(
         branch.value,
-        (idempotency_key) => askRevert(commit.id, { idempotency_key }),
+        { commit: commit.id },
+        (body) => askRevert(commit.id, body),
         (done) => ({ commit: done.commit_id, text: "The commit is taken back." }),
       )
       .then(() => setTrial(undefined));
@@ -63,12 +64,15 @@ export function RevertBar({ commit }: { commit: Commit }) {
       {trial && trial.outcome !== "conflicts" && (
         <>
           <p>
-            Reverting makes a new commit on {branch.value} that changes {trial.tables.map((one) => nameType(String(one.table_key ?? one.table ?? ""))).join(", ") || "nothing"}.
+            {trial.tables.length > 0 ? `Reverting makes a new commit on ${branch.value}:` : "Reverting would change nothing: later commits have undone it already."}
           </p>
-          <Button kind="danger" icon="undo" onClick={() => void revert()} disabled={trial.tables.length === 0}>
-            Revert
-          </Button>
-          <Button onClick={() => setTrial(undefined)}>Keep it</Button>
+          <Preview merge={trial} />
+          <div class="choices">
+            <Button kind="danger" icon="undo" onClick={() => void revert()} disabled={trial.tables.length === 0}>
+              Revert
+            </Button>
+            <Button onClick={() => setTrial(undefined)}>Keep it</Button>
+          </div>
         </>
       )}
       <Problem error={error} />

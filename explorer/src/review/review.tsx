@@ -2,6 +2,8 @@
 import { useMemo, useState } from "preact/hooks";
 import { client, take } from "../api";
 import { Canvas, type Look } from "../draw/canvas";
+import { readTheme, type Theme } from "../draw/colours";
+import { Legend } from "../draw/legend";
 import { PictureBuilder } from "../draw/picture";
 import { branch, go, graph, place } from "../location";
 import type { Change, Commit, Counts, Diff, Merge } from "../shapes";
@@ -25,8 +27,12 @@ const LOOK: Look = {
     color: node.change ? theme.changes[node.change] : theme.quiet,
     size: node.change ? (node.isConflict ? 15 : 12) : 8,
   }),
-  edge: (edge, theme) => ({ color: edge.change ? theme.changes[edge.change] : theme.edge, size: edge.change ? 3.5 : 1.5 }),
+  edge: (edge, theme) => ({ color: edge.change ? theme.changes[edge.change] : theme.edge, size: edge.change ? 3.5 : 1.5, isQuiet: !edge.change }),
 };
+
+function listKinds({ changes, quiet }: Theme) {
+  return [...Object.entries(changes), ["unchanged neighbour", quiet] as const].map(([label, colour]) => ({ label, colour }));
+}
 
 /** The branch that a review compares with: given in the link, or the one that it was created from. */
 function readTarget(): string | null {
@@ -174,12 +180,7 @@ function Changes({ found, conflicts, isStale }: { found: Reviewed; conflicts: Re
         <div>
           {shows !== "table" && (
             <>
-              <ul class="legend" aria-label="Colours">
-                <li class="inserted">inserted</li>
-                <li class="updated">updated</li>
-                <li class="deleted">deleted</li>
-                <li class="unchanged">unchanged neighbour</li>
-              </ul>
+              <Legend entries={listKinds(readTheme())} />
               <Canvas picture={picture} look={LOOK} label="Changes among their neighbours" selected={selected} onSelect={setSelected} />
             </>
           )}

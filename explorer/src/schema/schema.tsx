@@ -9,7 +9,7 @@ import type { Catalog, EdgeType, Json, NodeType, Property, Rows } from "../shape
 import { catalog, commit, state } from "../store";
 import { Grid } from "../ui/grid";
 import { useLoad } from "../ui/load";
-import { Busy, Button, Choice, Panel, Problem, formatValue } from "../ui/parts";
+import { Busy, Button, Choice, Panel, Problem, formatValue, shortType } from "../ui/parts";
 
 const SAMPLE = 20;
 
@@ -134,16 +134,15 @@ function TypeDetail({ type, onClose }: { type: NodeType | EdgeType; onClose: () 
                 <th scope="row">{one.name}</th>
                 <td>
                   <code>
-                    {one.type}
-                    {one.nullable ? "?" : ""}
+                    {shortType(one)}
                   </code>
                 </td>
                 <td>{describe(one)}</td>
                 <td>
                   {type.indexes
                     .filter((index) => index.property === one.name)
-                    .map((index) => `${index.kind} ${Math.round(index.coverage * 100)} %`)
-                    .join(", ")}
+                    .map((index) => (index.coverage > 0 ? `${index.kind}, ${Math.round(index.coverage * 100)} % of rows` : `${index.kind}, not built yet`))
+                    .join("; ")}
                 </td>
               </tr>
             ))}
@@ -166,7 +165,7 @@ function TypeDetail({ type, onClose }: { type: NodeType | EdgeType; onClose: () 
 
 function Sample({ type, isEdge }: { type: string; isEdge: boolean }) {
   const pattern = isEdge ? `$a $n:${JSON.stringify(type.charAt(0).toLowerCase() + type.slice(1))} $b` : `$n: ${type}`;
-  const query = isEdge ? `match { ${pattern} } return { $n } limit ${SAMPLE}` : `match { ${pattern} } return { $n } limit ${SAMPLE}`;
+  const query = `match { ${pattern} } return { $n } limit ${SAMPLE}`;
   const found = useLoad(
     (abort) => take(client.POST("/graphs/{graph}/query", { params: { path: { graph: graph.value } }, body: { query, ...state.value }, signal: abort })) as unknown as Promise<Rows>,
     [query, commit.value],

@@ -135,7 +135,7 @@ export function Blobs({ type, id }: { type: string; id: string }) {
 }
 
 /** A node or edge of any picture: what it is, its past, and what can be done with it. */
-export function EntityDetail({ element, onClose, children }: { element: Drawn; onClose: () => void; children?: ComponentChildren }) {
+export function EntityDetail({ element, onClose, children, graphAction = "Show in Graph" }: { element: Drawn; onClose: () => void; children?: ComponentChildren; graphAction?: string }) {
   const open = (view: "graph" | "edit") => go({ view, more: { type: element.type, id: element.id } });
   return (
     <Panel class="detail" title={<EntityTitle element={element} />} aside={<Button icon="close" label="Close" onClick={onClose} />}>
@@ -145,7 +145,7 @@ export function EntityDetail({ element, onClose, children }: { element: Drawn; o
       <EntityHistory type={element.type} id={element.id} />
       <div class="bar">
         <Button icon="picture" onClick={() => open("graph")}>
-          Graph
+          {graphAction}
         </Button>
         {mayI("change") && (
           <Button icon="edit" onClick={() => open("edit")}>

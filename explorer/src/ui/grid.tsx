@@ -23,6 +23,8 @@ interface Props {
   sort?: { column: string; descending: boolean } | null;
   onSort?: (column: string) => void;
   onOpen?: (row: Record<string, Json>, column: string) => void;
+  /** Whether one click opens a cell, where there is nothing else to do with it. */
+  opensOnClick?: boolean;
 }
 
 export function Grid(props: Props) {
@@ -113,7 +115,10 @@ export function Grid(props: Props) {
                     role="gridcell"
                     dir="auto"
                     class={`${row ? kindOf(row[column.name]) : "waiting"} ${active[0] === place && active[1] === at ? "active" : ""}`}
-                    onClick={() => setActive([place, at])}
+                    onClick={() => {
+                      setActive([place, at]);
+                      if (row && props.opensOnClick) props.onOpen?.(row, column.name);
+                    }}
                     onDblClick={() => row && props.onOpen?.(row, column.name)}
                   >
                     {row ? formatCell(row[column.name]) : "…"}

@@ -19,7 +19,7 @@ const ICONS = {
   back: "M10 3 5 8l5 5",
   forward: "M6 3l5 5-5 5",
   undo: "M3 6h7a3 3 0 0 1 0 6H7M3 6l3-3M3 6l3 3",
-  merge: "M4 3v10M4 6c0 4 8 2 8 6",
+  merge: "M4 2a1.500 1.500 0 1 0 .1 0M4 11a1.500 1.500 0 1 0 .1 0M12 8.500a1.500 1.500 0 1 0 .1 0M4 5v6M4 5c0 3.500 3 5 6.500 5",
   download: "M8 2v8M5 7l3 3 3-3M3 13h10",
   copy: "M6 6h7v7H6zM3 10V3h7",
   table: "M2 4h12v9H2zM2 7h12M6 7v6",
@@ -216,4 +216,10 @@ export function submitting(action: () => void): JSX.SubmitEventHandler<HTMLFormE
     event.preventDefault();
     action();
   };
+}
+
+/** A type as a form and a table say it: values of an enum are listed elsewhere. */
+export function shortType({ type, nullable }: { type: string; nullable: boolean }): string {
+  const name = type.startsWith("enum(") ? "enum" : type;
+  return nullable && !name.endsWith("?") ? `${name}?` : name;
 }

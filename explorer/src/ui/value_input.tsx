@@ -1,6 +1,7 @@
 // An input for a property or parameter that knows its type and constraints.
 import { useId } from "preact/hooks";
 import type { Json, Property } from "../shapes";
+import { shortType } from "./parts";
 
 export type Typed = Pick<Property, "name" | "type" | "nullable" | "values" | "range" | "pattern" | "description">;
 export type Read = { value: Json; problem?: undefined } | { value?: undefined; problem: string };
@@ -83,7 +84,7 @@ export function ValueInput({ property, text, onText, label, problem, isDisabled 
   return (
     <div class="value-input">
       <label for={id}>
-        {label ?? property.name} <span class="quiet">{property.type}{property.nullable && !property.type.endsWith("?") ? "?" : ""}</span>
+        {label ?? property.name} <span class="quiet">{shortType(property)}</span>
       </label>
       {property.values || type === "Bool" ? (
         <select {...common} onChange={(event) => onText(event.currentTarget.value)}>

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from omnigraph.engine.result import Result
 from omnigraph.ops.session import ANONYMOUS
-from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
+from omnigraph.server.client.requests import GraphCalls, build_state, check_actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,7 @@ class RemoteAlgorithms:
             "edges": [edge] if isinstance(edge, str) else list(edge),
             "parameters": dict(parameters or {}),
             "into": into,
-            "branch": branch,
-            "snapshot": snapshot,
-            "at": format_optional_instant(at),
+            **build_state(branch, snapshot, at),
             "message": message,
             "seconds": seconds,
             "memory_bytes": memory_bytes,

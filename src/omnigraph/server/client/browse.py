@@ -15,7 +15,7 @@ from omnigraph.ops.lint import LintReport
 from omnigraph.ops.neighbours import NeighbourPage
 from omnigraph.ops.permissions import BranchPermissions, Permissions
 from omnigraph.options import QueryEngine
-from omnigraph.server.client.requests import GraphCalls, build_query_body, format_optional_instant
+from omnigraph.server.client.requests import GraphCalls, build_query_body, build_state
 from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
 
@@ -73,7 +73,7 @@ class RemoteBrowse:
             "query": None if query is None else build_query_source(query).text,
             "schema": None if schema is None else build_schema_source(schema).text,
         }
-        state = _build_state(branch, snapshot, at)
+        state = build_state(branch, snapshot, at)
         return decode_struct(LintReport, self._calls.post("lint", {**texts, **state}))
 
     def catalog(
@@ -81,7 +81,7 @@ class RemoteBrowse:
     ) -> CatalogReport:
         """Return the types of a state, with numbers of rows and indexes; see `Graph.catalog`."""
         # `as` is a word of Python, so it can't be an argument by name.
-        query: dict[str, object] = {**_build_state(branch, snapshot, at), "as": "catalog"}
+        query: dict[str, object] = {**build_state(branch, snapshot, at), "as": "catalog"}
         return decode_struct(CatalogReport, self._calls.get("schema", **query))
 
     # --- nodes and edges ---------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class RemoteBrowse:
             "direction": direction,
             "limit": limit,
             "cursor": cursor,
-            **_build_state(branch, snapshot, at),
+            **build_state(branch, snapshot, at),
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
@@ -127,7 +127,7 @@ class RemoteBrowse:
     ) -> EntityMatches:
         """Find nodes by a text that a person types; see `Graph.search`."""
         limits = {"limit": limit, "seconds": seconds, "memory_bytes": memory_bytes}
-        body = {"text": text, "types": types, **limits, **_build_state(branch, snapshot, at)}
+        body = {"text": text, "types": types, **limits, **build_state(branch, snapshot, at)}
         return decode_struct(EntityMatches, self._calls.post("search", body))
 
     # --- permissions -------------------------------------------------------------------------------
@@ -162,7 +162,3 @@ class RemoteBrowse:
 
 def _decode_branch(document: Mapping[str, Any]) -> BranchPermissions:
     return decode_struct(BranchPermissions, document)
-
-
-def _build_state(branch: str, snapshot: str | None, at: datetime | None) -> dict[str, object]:
-    return {"branch": branch, "snapshot": snapshot, "at": format_optional_instant(at)}

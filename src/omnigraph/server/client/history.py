@@ -13,7 +13,7 @@ from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.tag import Tag
 from omnigraph.server.client.changes import RemoteChange, RemoteDiff, RemoteFeed
 from omnigraph.server.client.http_transport import quote_path
-from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
+from omnigraph.server.client.requests import GraphCalls, build_state, check_actor, format_optional_instant
 from omnigraph.server.client.responses import Document, RemoteDocument, RemoteSnapshot
 from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
@@ -32,7 +32,7 @@ class RemoteHistory:
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> AcceptedSchema:
         """Return the schema of a state."""
-        document = self._calls.get("schema", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
+        document = self._calls.get("schema", **build_state(branch, snapshot, at))
         return AcceptedSchema(
             branch=document["branch"],
             commit_id=document["commit_id"],
@@ -45,9 +45,7 @@ class RemoteHistory:
         self, *, branch: str = "main", snapshot: str | None = None, at: datetime | None = None
     ) -> RemoteSnapshot:
         """Return the tables of a state, with their versions."""
-        return RemoteSnapshot(
-            self._calls.get("snapshot", branch=branch, snapshot=snapshot, at=format_optional_instant(at))
-        )
+        return RemoteSnapshot(self._calls.get("snapshot", **build_state(branch, snapshot, at)))
 
     @property
     def branches(self) -> "RemoteBranches":

@@ -17,7 +17,7 @@ from omnigraph.ops.recoveries import Recovery
 from omnigraph.ops.repair_result import RepairResult
 from omnigraph.ops.session import ANONYMOUS
 from omnigraph.ops.verify import VerifyResult
-from omnigraph.server.client.requests import GraphCalls, check_actor, format_optional_instant
+from omnigraph.server.client.requests import GraphCalls, build_state, check_actor
 from omnigraph.server.client.responses import decode_operations, decode_repair
 from omnigraph.server.http.paging import MAX_PAGE_ITEMS
 
@@ -50,7 +50,7 @@ class RemoteMaintenance:
     ) -> list[IndexReport]:
         """List the indexes that are declared or exist, with the number of rows that each covers, and their recall."""
         asked = {"recall": "true"} if recall else {}
-        page = self._calls.get("indexes", branch=branch, snapshot=snapshot, at=format_optional_instant(at), **asked)
+        page = self._calls.get("indexes", **build_state(branch, snapshot, at), **asked)
         return [decode_struct(IndexReport, document) for document in page["indexes"]]
 
     def operations(self) -> Operations:

@@ -21,7 +21,7 @@ from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine, QueryEngine
 from omnigraph.query.completion import Completion
 from omnigraph.server.client.query_stream import QueryStream
-from omnigraph.server.client.requests import GraphCalls, build_query_body, encode_params, format_optional_instant
+from omnigraph.server.client.requests import GraphCalls, build_query_body, build_state, encode_params
 from omnigraph.server.client.responses import RemoteDocument
 from omnigraph.server.http.request_bodies import BYTES, NDJSON
 
@@ -203,9 +203,7 @@ class RemoteReads:
         body = {
             "sql": statement,
             **encode_params(params),
-            "branch": branch,
-            "snapshot": snapshot,
-            "at": format_optional_instant(at),
+            **build_state(branch, snapshot, at),
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }
@@ -239,9 +237,7 @@ class RemoteReads:
             "cypher": text,
             **encode_params(params),
             "strict": strict,
-            "branch": branch,
-            "snapshot": snapshot,
-            "at": format_optional_instant(at),
+            **build_state(branch, snapshot, at),
             "max_staleness": max_staleness,
             "min_commit": min_commit,
             "seconds": seconds,
@@ -265,9 +261,7 @@ class RemoteReads:
         limits = {"seconds": seconds, "memory_bytes": memory_bytes}
         body = {
             **encode_params(params),
-            "branch": branch,
-            "snapshot": snapshot,
-            "at": format_optional_instant(at),
+            **build_state(branch, snapshot, at),
             **limits,
         }
         return self._calls.fetch_rows("queries", name, body=body)
@@ -311,7 +305,7 @@ class RemoteReads:
         at: datetime | None = None,
     ) -> Completion:
         """Return what may be written at a position of a query that is being typed; see `Graph.complete`."""
-        state = {"branch": branch, "snapshot": snapshot, "at": format_optional_instant(at)}
+        state = build_state(branch, snapshot, at)
         return decode_struct(Completion, self._calls.post("complete", {"query": text, "position": position, **state}))
 
     def blob(
@@ -325,7 +319,7 @@ class RemoteReads:
         at: datetime | None = None,
     ) -> IO[bytes] | None:
         """Open a Blob property as a stream that fetches on demand; return None if it is null. See `Graph.blob`."""
-        state = {"branch": branch, "snapshot": snapshot, "at": format_optional_instant(at)}
+        state = build_state(branch, snapshot, at)
         return open_blob(self._calls, {"type": type_name, "id": id, "property": property, **state})
 
     def export(  # noqa: PLR0913 - all but the target by name
@@ -354,9 +348,7 @@ class RemoteReads:
             raise BadArgumentError("engine", "`spark`", "a server runs exports without Spark; leave it out")
         body = {
             "types": types,
-            "branch": branch,
-            "snapshot": snapshot,
-            "at": format_optional_instant(at),
+            **build_state(branch, snapshot, at),
             "seconds": seconds,
             "memory_bytes": memory_bytes,
         }

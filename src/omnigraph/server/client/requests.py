@@ -139,10 +139,13 @@ def build_query_body(
         "query": get_text(source),
         "name": name,
         **encode_params(params),
-        "branch": branch,
-        "snapshot": snapshot,
-        "at": format_optional_instant(at),
+        **build_state(branch, snapshot, at),
     }
+
+
+def build_state(branch: str, snapshot: str | None, at: datetime | None) -> dict[str, object]:
+    """Build the fields of a request that name the state to read."""
+    return {"branch": branch, "snapshot": snapshot, "at": format_optional_instant(at)}
 
 
 def encode_params(params: Mapping[str, object] | None) -> dict[str, object]:

@@ -4,11 +4,12 @@ import msgspec
 
 from omnigraph.ops.find_entities import DEFAULT_MATCHES
 from omnigraph.ops.neighbours import DEFAULT_EDGES
+from omnigraph.server.http.request_bodies import LimitedBody, StateBody
 
 # --- requests ---------------------------------------------------------------------------------------------
 
 
-class LintBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class LintBody(StateBody, kw_only=True):
     """A text of queries, a schema to check too, or both, and the state whose schema the queries are checked against.
 
     A `schema` that is given takes the place of that of the state.
@@ -16,9 +17,6 @@ class LintBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     query: str | None = None
     schema: str | None = None
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
 
 
 class NodeKeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -28,7 +26,7 @@ class NodeKeyBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     id: str
 
 
-class NeighboursBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class NeighboursBody(LimitedBody, kw_only=True):
     """The nodes whose edges are read, the types of edges, all or some, and the state.
 
     `direction` is `out`, `in` or `both`. With a `limit` of 0, edges are only counted.
@@ -40,27 +38,15 @@ class NeighboursBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     direction: str = "both"
     limit: int = DEFAULT_EDGES
     cursor: str | None = None
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
-    seconds: float | None = None
-    memory_bytes: int | None = None
-    query_id: str | None = None
 
 
-class SearchBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class SearchBody(LimitedBody, kw_only=True):
     """A text that a person typed, the node types to search, all or some, and the state."""
 
     # The words of a search box, not a query.
     text: str
     types: list[str] | None = None
     limit: int = DEFAULT_MATCHES
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
-    seconds: float | None = None
-    memory_bytes: int | None = None
-    query_id: str | None = None
 
 
 # --- responses, for the OpenAPI document ------------------------------------------------------------------

@@ -149,6 +149,8 @@ def _add_rpc(responses: dict[str, Any]) -> None:
 def _build_schemas() -> dict[str, Any]:
     names = {**vars(request_bodies), **vars(maintenance_bodies), **vars(browse_bodies)}
     types = {value for value in names.values() if isinstance(value, type) and issubclass(value, msgspec.Struct)}
+    # What bodies have in common is described where they are.
+    types -= {request_bodies.StateBody, request_bodies.LimitedBody}
     requests = {type_ for type_ in types if type_.__struct_config__.forbid_unknown_fields}
     answers = {define_answer(type_) for type_ in (types - requests) | NAMES.keys()}
     _, components = msgspec.json.schema_components(requests | answers, ref_template=_REF)

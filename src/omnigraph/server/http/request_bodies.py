@@ -29,7 +29,23 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 # Unknown fields are rejected: a misspelled one would be ignored otherwise. msgspec copies the empty defaults.
 
 
-class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class StateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The state that a request reads: the newest of a branch, that of a commit, or of an instant."""
+
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
+
+
+class LimitedBody(StateBody, kw_only=True):
+    """A state to read, the limits of reading it, and a name by which it can be cancelled while it runs."""
+
+    seconds: float | None = None
+    memory_bytes: int | None = None
+    query_id: str | None = None
+
+
+class QueryBody(LimitedBody, kw_only=True):
     """A query, its parameters, the state to read, and its limits.
 
     `texts` are parameters in the form of a command line: each is parsed according to its declared type. While it runs,
@@ -40,14 +56,8 @@ class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: str | None = None
     params: dict[str, Any] = {}
     texts: dict[str, str] = {}
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
-    seconds: float | None = None
-    memory_bytes: int | None = None
     engine: str = "auto"
     """`auto`, `memory` or `local`: where it runs; the answer is the same."""
-    query_id: str | None = None
 
 
 class SortBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -73,21 +83,15 @@ class ReadBody(QueryBody, kw_only=True):
     sort: list[SortBody] = []
 
 
-class SqlBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class SqlBody(LimitedBody, kw_only=True):
     """A SQL query, its parameters, the state to read, and its limits; `texts` are parameters that are text."""
 
     sql: str
     params: dict[str, Any] = {}
     texts: dict[str, str] = {}
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
-    seconds: float | None = None
-    memory_bytes: int | None = None
-    query_id: str | None = None
 
 
-class CypherBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class CypherBody(LimitedBody, kw_only=True):
     """A statement of Cypher, its parameters, the state to read, and its limits.
 
     `texts` are parameters that are text. If `strict`, unknown labels and properties are errors.
@@ -97,19 +101,13 @@ class CypherBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     params: dict[str, Any] = {}
     texts: dict[str, str] = {}
     strict: bool = False
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
-    seconds: float | None = None
-    memory_bytes: int | None = None
     max_staleness: float = 0.0
     min_commit: str | None = None
-    query_id: str | None = None
     engine: str = "auto"
     """`auto`, `memory` or `local`: where it runs; the answer is the same."""
 
 
-class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class AlgorithmBody(LimitedBody, kw_only=True):
     """A graph algorithm by name, the edge types it follows, its parameters, the state to read, and its limits.
 
     With `into`, a `Type.property`, the value of each node is also written, in one commit with the `message`.
@@ -119,13 +117,7 @@ class AlgorithmBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     edges: list[str]
     parameters: dict[str, Any] = {}
     into: str | None = None
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
     message: str | None = None
-    seconds: float | None = None
-    memory_bytes: int | None = None
-    query_id: str | None = None
 
 
 class ExplainBody(QueryBody, kw_only=True):
@@ -135,14 +127,11 @@ class ExplainBody(QueryBody, kw_only=True):
     cypher: bool = False
 
 
-class CompleteBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class CompleteBody(StateBody, kw_only=True):
     """A query that is being typed, the position in it, or else its end, and the state whose schema it names."""
 
     query: str
     position: int | None = None
-    branch: str = "main"
-    snapshot: str | None = None
-    at: str | None = None
 
 
 class MutateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -176,6 +165,7 @@ class InvokeBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     if_commit: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
+    query_id: str | None = None
 
 
 class ExportBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -14,6 +14,8 @@ from starlette.responses import RedirectResponse, Response
 FILES = Path(__file__).parents[1] / "explorer"
 """Where `tools/build_explorer.py` puts what it builds; absent from a source tree where it has not run."""
 PAGE = "/explorer/"
+# Monitors and link checkers ask for headers alone; the server leaves the body out.
+_METHODS = ["GET", "HEAD"]
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -47,15 +49,15 @@ def is_explorer_path(path: str) -> bool:
     return path in {"/", "/explorer"} or path.startswith(PAGE)
 
 
-@router.get("/")
-@router.get("/explorer")
+@router.api_route("/", methods=_METHODS)
+@router.api_route("/explorer", methods=_METHODS)
 async def redirect() -> Response:
     """Lead to the page."""
     return RedirectResponse(PAGE, 307, headers=_HEADERS)
 
 
-@router.get(PAGE)
-@router.get("/explorer/{name:path}")
+@router.api_route(PAGE, methods=_METHODS)
+@router.api_route("/explorer/{name:path}", methods=_METHODS)
 async def read_explorer_file(request: Request, name: str = "") -> Response:
     """Return a file of the page."""
     found = _read_files(FILES)

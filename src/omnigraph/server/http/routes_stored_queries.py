@@ -28,7 +28,7 @@ from omnigraph.server.service import get_exchange, get_service
 router = APIRouter()
 
 _COMMON_FIELDS = ("params", "texts", "branch", "seconds", "memory_bytes")
-_READ_FIELDS = ("snapshot", "at", "max_staleness", "min_commit")
+_READ_FIELDS = ("snapshot", "at", "max_staleness", "min_commit", "query_id")
 _WRITE_FIELDS = ("message", "idempotency_key", "if_commit")
 
 
