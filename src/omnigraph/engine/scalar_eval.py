@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.engine import arithmetic, list_functions, text_functions, time_functions
+from omnigraph.engine import arithmetic, list_comparison, list_functions, text_functions, time_functions
 from omnigraph.engine.arithmetic import Numbers, read_floats, read_integers
 from omnigraph.engine.conversions import to_dates, to_datetimes, to_floats, to_integers, to_text
 from omnigraph.engine.query_inputs import QueryInputs
@@ -175,6 +175,8 @@ _TEXT = frozenset(
         _F.LOWER,
         _F.UPPER,
         _F.TRIM,
+        _F.TRIM_LEFT,
+        _F.TRIM_RIGHT,
         _F.LENGTH,
         _F.SUBSTRING,
         _F.INDEX_OF,
@@ -240,6 +242,17 @@ def _build_list(expr: Computed, columns: list[pa.Array]) -> pa.Array:
     return list_functions.build_lists(columns, to_stored_type(expr.type).value_type)
 
 
+def _build_items(expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    return list_functions.build_lists_with_nulls(columns, to_stored_type(expr.type).value_type)
+
+
+def _reverse(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    (column,) = columns
+    if pa.types.is_list(column.type):
+        return list_functions.reverse_lists(column)
+    return pc.utf8_reverse(column)
+
+
 def _widen_lists(expr: Computed, columns: list[pa.Array]) -> pa.Array:
     # Not checked: only whole numbers beyond 2^53 lose digits, where they become floats.
     return columns[0].cast(to_stored_type(expr.type), safe=False)
@@ -271,6 +284,17 @@ _OTHERS: dict[ScalarFunction, Callable[[Computed, list[pa.Array]], pa.Array]] = 
     _F.SECONDS_BETWEEN: lambda _expr, columns: time_functions.count_seconds(*columns),
     _F.SHIFT: _shift,
     _F.LIST: _build_list,
+    _F.ITEMS: _build_items,
+    _F.JOIN_LISTS: lambda _expr, columns: list_functions.join_lists(*columns),
+    _F.REVERSE: _reverse,
+    _F.RANGE: lambda _expr, columns: list_functions.build_ranges(*columns),
+    _F.EQUAL_LISTS: lambda _expr, columns: list_comparison.equal_lists(*columns),
+    _F.COMPARE_LISTS: lambda _expr, columns: list_comparison.compare_lists(*columns),
+    _F.HAS_ITEM: lambda _expr, columns: list_comparison.find_items(*columns),
+    _F.LIST_KEY: lambda _expr, columns: list_comparison.write_list_keys(columns[0]),
+    _F.LIST_OF_KEY: lambda expr, columns: list_comparison.read_list_keys(columns[0], to_stored_type(expr.type)),
+    _F.SUM_OF: lambda _expr, columns: list_functions.sum_lists(columns[0]),
+    _F.PERCENTILE_OF: lambda _expr, columns: list_functions.pick_percentiles(*columns),
     _F.WIDEN: _widen_lists,
     _F.ELEMENT: lambda _expr, columns: list_functions.take_element(*columns),
     _F.SIZE: lambda _expr, columns: list_functions.count_elements(columns[0]),

@@ -283,6 +283,17 @@ ARRAY_FUNCTIONS = frozenset(
         ScalarFunction.LIST,
         ScalarFunction.COALESCE,
         ScalarFunction.NULLIF,
+        ScalarFunction.WIDEN,
+        ScalarFunction.ITEMS,
+        ScalarFunction.JOIN_LISTS,
+        ScalarFunction.REVERSE,
+        ScalarFunction.EQUAL_LISTS,
+        ScalarFunction.COMPARE_LISTS,
+        ScalarFunction.HAS_ITEM,
+        ScalarFunction.LIST_KEY,
+        ScalarFunction.LIST_OF_KEY,
+        ScalarFunction.SUM_OF,
+        ScalarFunction.PERCENTILE_OF,
     }
 )
 

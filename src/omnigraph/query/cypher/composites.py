@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
-from omnigraph.query.cypher import values
+from omnigraph.query.cypher import lists, values
 from omnigraph.query.cypher.properties import find_property, read_property, warn_omissions
 from omnigraph.query.cypher.scope import EntityVariable
 from omnigraph.query.expr import (
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from omnigraph.query.cypher.expressions import ExpressionBinder
 
 _F = ScalarFunction
-LIST_NULLS_HELP = "lists hold no null here: leave it out by `WHERE … IS NOT NULL`, or replace it by `coalesce(…)`"
 
 
 def bind_property(binder: "ExpressionBinder", expr: tree.Property) -> Expr:
@@ -61,44 +60,14 @@ def bind_case(binder: "ExpressionBinder", expr: tree.Case) -> Expr:
     bound.append(values.build_unknown(expr.span) if expr.otherwise is None else binder.bind(expr.otherwise))
     agreed = values.agree(bound)
     if agreed is None:
-        binder.refuse_type(expr.span, f"the values of a `CASE` have no common type: {list_types(bound)}")
+        binder.refuse_type(expr.span, f"the values of a `CASE` have no common type: {values.list_types(bound)}")
     branches = tuple(zip(conditions, agreed, strict=False))
     return Case(branches=branches, otherwise=agreed[-1], origin=expr.span)
 
 
-def list_types(bound: list[Expr]) -> str:
-    """Return the types of values, for a message."""
-    return ", ".join(dict.fromkeys(values.describe(value.type) for value in bound if not values.is_null(value)))
-
-
 def bind_list(binder: "ExpressionBinder", expr: tree.ListLiteral) -> Expr:
     """Bind a list of values."""
-    bound = [binder.bind(item) for item in expr.items]
-    return build_list(binder, bound, expr.span)
-
-
-def build_list(binder: "ExpressionBinder", bound: list[Expr], span: Span) -> Expr:
-    """Return a list of values of one type, none of which can be null."""
-    if not bound:
-        return Const(value=(), type=ListOf(Scalar.STRING), origin=span)
-    # Lists of the plan hold no null, as those of properties.
-    if any(map(values.is_null, bound)):
-        binder.refuse_form(span, "a list with null is not supported", LIST_NULLS_HELP)
-    if any(value.nullable for value in bound):
-        binder.refuse_form(span, "a list whose elements may be null is not supported", LIST_NULLS_HELP)
-    agreed = values.agree(bound)
-    if agreed is None:
-        binder.refuse_form(
-            span,
-            f"a list of several types is not supported: {list_types(bound)}",
-            "make them one, by `toString(…)`",
-        )
-    element = agreed[0].type
-    if all(isinstance(value, Const) for value in agreed) and isinstance(element, Scalar):
-        items = tuple(value.value for value in agreed if isinstance(value, Const))
-        return Const(value=items, type=ListOf(element), origin=span)
-    type_ = ListOf(element) if isinstance(element, Scalar) else ArrayOf(element)
-    return binder.compute(_F.LIST, agreed, type_, span, can_fail=False)
+    return lists.build_list(binder, [binder.bind(item) for item in expr.items], expr.span)
 
 
 def build_map(binder: "ExpressionBinder", items: dict[str, Expr], span: Span) -> Expr:
@@ -173,20 +142,7 @@ def bind_slice(binder: "ExpressionBinder", expr: tree.Slice) -> Expr:
         binder.refuse_type(expr.operand.span, f"`[…]` needs a list, but this is {values.describe(operand.type)}")
     if values.is_empty_list(operand):
         return operand
-    low, high = (None if each is None else _read_bound(binder, each, expr.span) for each in bounds)
-    start = low or 0
-    arguments: tuple[Expr, ...] = (operand, values.build_const(start, expr.span))
-    if high is not None:
-        arguments = (*arguments, values.build_const(max(high - start, 0), expr.span))
-    return binder.compute(_F.SLICE, arguments, operand.type, expr.span, can_fail=False)
-
-
-def _read_bound(binder: "ExpressionBinder", bound: Expr, span: Span) -> int:
-    value = bound.value if isinstance(bound, Const) else None
-    if not isinstance(value, int) or value < 0:
-        help_ = "the bounds of a part are whole numbers of at least 0 in the text: `list[1..3]`"
-        binder.refuse_form(span, "these bounds are not supported", help_)
-    return value
+    return lists.cut(binder, operand, bounds[0], bounds[1], expr.span)
 
 
 def read_item(value: Expr, name: str) -> Expr:

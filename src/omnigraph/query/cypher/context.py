@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher.findings import CypherFindings
 from omnigraph.query.cypher.names import CypherNames
-from omnigraph.query.cypher.scope import FreshNames
+from omnigraph.query.cypher.scope import EntityVariable, FreshNames
 from omnigraph.query.expr import Expr, ExprType, Parameter
 from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.logical_plan import (
@@ -23,12 +23,22 @@ from omnigraph.schema.types import ValueType
 
 @dataclass(frozen=True, slots=True)
 class ParameterForm:
-    """The type of a parameter's value; None is null. A map has a parameter for each of its keys."""
+    """The type of a parameter's value; None is null.
+
+    A map has a parameter for each of its keys, and a list of nulls, lists or maps for each of its items.
+    """
 
     type: ValueType | None = None
     fields: Mapping[str, "ParameterForm"] | None = None
-    has_records: bool = False
-    """Whether it is a list of maps."""
+    items: tuple["ParameterForm", ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnds:
+    """The nodes at the ends of a relationship, its start first if it is followed in its direction."""
+
+    nodes: tuple[EntityVariable, EntityVariable]
+    is_directed: bool
 
 
 @dataclass
@@ -43,6 +53,12 @@ class CypherContext:
     fresh: FreshNames = field(default_factory=FreshNames)
     types: dict[str, ExprType] = field(default_factory=dict)
     declared: dict[str, Parameter] = field(default_factory=dict)
+    full_lists: set[str] = field(default_factory=set)
+    """The variables that are lists without nulls."""
+    ends: dict[str, KnownEnds] = field(default_factory=dict)
+    """The ends of single relationships, by their variable."""
+    nullable_values: set[str] = field(default_factory=set)
+    """The variables that are elements of lists and may be null."""
 
     def declare(self, name: str | None, type_: ExprType) -> str:
         """Return the name of a new plan variable of this type."""

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.lang.cypher.writing_clauses import WRITING_WORDS
-from omnigraph.query.cypher.functions import AGGREGATES, FUNCTIONS
+from omnigraph.query.cypher.aggregates import list_aggregates
+from omnigraph.query.cypher.functions import FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,10 @@ def list_features() -> tuple[CypherFeature, ...]:
 def list_functions() -> tuple[tuple[str, str | None], ...]:
     """Return how each function and aggregate is written, and, if it is refused, what to write instead."""
     scalar = [(each.usage if each.bind else each.name, each.instead or None) for each in FUNCTIONS.values()]
-    return (*sorted((f"{name}(…)", None) for name in AGGREGATES), *sorted(scalar, key=lambda each: each[0].lower()))
+    return (
+        *sorted((f"{name}(…)", None) for name in list_aggregates()),
+        *sorted(scalar, key=lambda each: each[0].lower()),
+    )
 
 
 def list_writing_clauses() -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from omnigraph.lang.cypher import tree
 from omnigraph.query.cypher import values
+from omnigraph.query.cypher.lists import find_item, join, may_hold_null
 from omnigraph.query.expr import (
     And,
     ArrayOf,
@@ -20,7 +21,7 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.scalar_functions import ScalarFunction, widen
-from omnigraph.query.union_types import is_part, list_members
+from omnigraph.query.union_types import is_part
 from omnigraph.schema.types import ListOf, Scalar, are_comparable
 
 if TYPE_CHECKING:
@@ -111,23 +112,12 @@ def _bind_in(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
         assert is_empty is not None  # noqa: S101 - numbers compare
         branch = (is_empty, values.build_const(value=False, origin=expr.span))
         return Case(branches=(branch,), otherwise=values.build_unknown(expr.span), origin=expr.span)
-    is_list = isinstance(element.type, ListOf | ArrayOf) or isinstance(type_.element, ListOf | ArrayOf)
-    is_kin = isinstance(element.type, NodeRef | EdgeRef) and isinstance(type_.element, NodeRef | EdgeRef)
-    overlaps = is_kin and set(list_members(str(element.type))) & set(list_members(str(type_.element)))
-    if is_list or (overlaps and not _is_element(element, type_)):
-        binder.refuse_form(expr.span, "this `IN` is not supported", "compare the elements: `any(x IN list WHERE …)`")
-    if not _is_element(element, type_):
-        return values.decide_unless_null((element, collection), truth=False, origin=expr.span)
+    is_plain = _is_element(element, type_) and not may_hold_null(binder.context, collection)
+    if not is_plain or element.nullable:
+        return find_item(binder, element, collection, expr.span)
     if isinstance(type_, ArrayOf):
         element = values.convert(element, type_.element)
-    test = In(element=element, collection=collection, origin=expr.span)
-    if not element.nullable:
-        return test
-    size = binder.compute(_F.SIZE, (collection,), Scalar.I64, expr.span, can_fail=False)
-    is_empty = values.compare(Op.EQ, size, values.build_const(0, expr.span), expr.span)
-    assert is_empty is not None  # noqa: S101 - numbers compare
-    branch = (is_empty, values.build_const(value=False, origin=expr.span))
-    return Case(branches=(branch,), otherwise=test, origin=expr.span)
+    return In(element=element, collection=collection, origin=expr.span)
 
 
 def _is_element(element: Expr, type_: ListOf | ArrayOf) -> bool:
@@ -169,6 +159,8 @@ def _bind_arithmetic(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
     if values.is_null(left) or values.is_null(right):
         return values.build_unknown(expr.span)
     is_sum = expr.op in (tree.BinaryOp.ADD, tree.BinaryOp.CONCAT)
+    if is_sum and (values.is_list(left) or values.is_list(right)):
+        return join(binder, left, right, expr.span)
     if is_sum and (values.is_text_value(left) or values.is_text_value(right)):
         return _concatenate(binder, expr, left, right)
     if not (values.is_number(left) and values.is_number(right)):
@@ -199,9 +191,6 @@ def _concatenate(binder: "ExpressionBinder", expr: tree.Binary, left: Expr, righ
 
 def _refuse_operands(binder: "ExpressionBinder", expr: tree.Binary, left: Expr, right: Expr) -> NoReturn:
     sides = f"{values.describe(left.type)} and {values.describe(right.type)}"
-    if values.is_list(left) or values.is_list(right):
-        help_ = "collect the values of both by one `UNWIND` or `collect`"
-        binder.refuse_form(expr.span, "lists can't be joined or extended", help_)
     binder.refuse_type(expr.span, f"`{expr.op.value}` can't be applied to {sides}")
 
 

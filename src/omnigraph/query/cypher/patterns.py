@@ -7,7 +7,7 @@ from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
 from omnigraph.query.bind_hops import simplify_members
 from omnigraph.query.cypher import values
-from omnigraph.query.cypher.context import CypherContext
+from omnigraph.query.cypher.context import CypherContext, KnownEnds
 from omnigraph.query.cypher.drafts import PatternHop, PatternNode
 from omnigraph.query.cypher.expressions import ExpressionBinder, Subqueries
 from omnigraph.query.cypher.operators import list_terms
@@ -282,6 +282,10 @@ class MatchBinder:
         known = None if variable is None else scope.find(variable.text)
         name = self.context.declare(None if variable is None or known is not None else variable.text, edge)
         entity = EntityVariable(name=name, type=edge)
+        nodes = tuple(node.bound or EntityVariable(name=node.name, type=node.type) for node in (hop.left, hop.right))
+        if hop.pattern.direction is tree.Direction.IN:
+            nodes = nodes[::-1]
+        self.context.ends[name] = KnownEnds((nodes[0], nodes[1]), is_directed=not is_both)
         # Every hop binds its edge, so that parallel ones are rows of their own.
         hop.value = build_whole(self.context.catalog, entity, hop.pattern.span)
         if known is not None:
