@@ -111,8 +111,7 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
     if values.is_null(operand) or values.is_null(index) or values.is_empty_list(operand):
         return values.build_unknown(expr.span)
     if not isinstance(operand.type, ListOf | ArrayOf):
-        help_ = "the name of a property stands in the text: `n.name` or `n['name']`"
-        binder.refuse_form(expr.span, "a property whose name is a value is not supported", help_)
+        return _read_by_name(binder, operand, index, expr)
     if not values.is_integer(index):
         binder.refuse_type(expr.index.span, f"an index is a whole number, but this is {values.describe(index.type)}")
     if isinstance(index, Const) and isinstance(index.value, int) and index.value < 0:
@@ -121,6 +120,25 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
     elif not isinstance(index, Const):
         index = _count_from_end(binder, operand, index, expr.span)
     return binder.compute(_F.ELEMENT, (operand, index), operand.type.element, expr.span, can_fail=True)
+
+
+def _read_by_name(binder: "ExpressionBinder", operand: Expr, index: Expr, expr: tree.Subscript) -> Expr:
+    """Return an entry of a map by a key that is a value: the entries need one type for that."""
+    items = values.list_items(operand)
+    if not isinstance(operand.type, NodeRef | EdgeRef) and items is None:
+        binder.refuse_type(expr.span, f"`[…]` needs a list or a map, but this is {values.describe(operand.type)}")
+    if not values.is_text_value(index):
+        binder.refuse_type(expr.index.span, f"a key is a String, but this is {values.describe(index.type)}")
+    agreed = None if items is None else values.agree(list(items.values()))
+    if items is None or agreed is None:
+        help_ = "the name of a property stands in the text: `n.name` or `n['name']`"
+        binder.refuse_form(expr.span, "a property whose name is a value is not supported", help_)
+    branches = []
+    for name, value in zip(items, agreed, strict=True):
+        test = values.compare(Op.EQ, index, values.build_const(name, expr.span), expr.span)
+        assert test is not None  # noqa: S101 - texts compare
+        branches.append((test, value))
+    return Case(branches=tuple(branches), otherwise=values.build_null(agreed[0].type, expr.span), origin=expr.span)
 
 
 def _count_from_end(binder: "ExpressionBinder", operand: Expr, index: Expr, span: Span) -> Expr:

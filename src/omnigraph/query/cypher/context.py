@@ -57,6 +57,8 @@ class CypherContext:
     """The variables that are lists without nulls."""
     ends: dict[str, KnownEnds] = field(default_factory=dict)
     """The ends of single relationships, by their variable."""
+    live: set[str] = field(default_factory=set)
+    """The nodes that the clauses since the last projection bind, named or not."""
     nullable_values: set[str] = field(default_factory=set)
     """The variables that are elements of lists and may be null."""
 

@@ -180,11 +180,13 @@ def build_end(*, is_start: bool) -> Bind:
             help_ = "name the relationship in a pattern: `(a)-[r]->(b)`"
             binder.refuse_form(call.span, f"`{call.function.text}` of this relationship is not supported", help_)
         ends = binder.context.ends.get(value.variable)
-        known = {each.name for each in binder.scope.iter_entities()}
+        known = {each.name for each in binder.scope.iter_entities()} | binder.context.live
         if ends is None or not {end.name for end in ends.nodes} <= known:
             help_ = "name the node in the pattern, and keep it: `(a)-[r]->(b)`"
             binder.refuse_form(call.span, f"`{call.function.text}` of this relationship is not supported", help_)
-        first, second = (build_whole(binder.context.catalog, each, call.span) for each in ends.nodes)
+        # The ends of a relationship that may be null may be null too.
+        nodes = [replace(each, nullable=each.nullable or value.nullable) for each in ends.nodes]
+        first, second = (build_whole(binder.context.catalog, each, call.span) for each in nodes)
         if not is_start:
             first, second = second, first
         if ends.is_directed:
@@ -194,7 +196,7 @@ def build_end(*, is_start: bool) -> Bind:
         assert agreed is not None  # noqa: S101 - nodes have a common type
         part = MetaColumn.SRC
         stored = Identity(variable=value.variable, part=part, nullable=value.nullable, origin=call.span)
-        start, end = ends.nodes
+        start, end = nodes
         is_first = values.compare(Op.EQ, stored, build_identity_of(start, call.span), call.span)
         assert is_first is not None and isinstance(start.type, NodeRef)  # noqa: S101, PT018 - ids compare
         if start.type != end.type or is_union(start.type.name) or type_.source != start.type.name:

@@ -175,6 +175,8 @@ def _conversion(function: ScalarFunction, type_: Scalar) -> Bind:
             refuse_argument(binder, call, value, "a single value")
         if value.type is type_:
             return value
+        if value.type is Scalar.BOOL and type_ is Scalar.F64:
+            refuse_argument(binder, call, value, "a number or a String")
         can_fail = values.is_text_value(value) and type_ is not Scalar.STRING
         converted = binder.compute(function, (value,), type_, call.span, can_fail=can_fail)
         if type_ is not Scalar.I64 or not values.is_text_value(value):
@@ -230,7 +232,7 @@ def _bind_substring(binder: "ExpressionBinder", call: tree.Call, arguments: list
 def _bind_exists(binder: "ExpressionBinder", call: tree.Call, _arguments: list[Expr]) -> Expr:
     (argument,) = call.arguments
     if isinstance(argument, tree.PatternPredicate):
-        return binder.bind(argument)
+        return binder.bind_condition(argument)
     return values.is_null_test(binder.bind(argument), call.span, negated=True)
 
 

@@ -15,6 +15,7 @@ from omnigraph.query.cypher.paths import build_path, list_relationships, separat
 from omnigraph.query.cypher.properties import build_type_test, read_property
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable, build_whole
 from omnigraph.query.expr import (
+    ArrayOf,
     EdgeRef,
     Entity,
     Expr,
@@ -23,7 +24,8 @@ from omnigraph.query.expr import (
     RecordExpr,
     ValueRef,
 )
-from omnigraph.query.expr_types import WALK_LENGTH, build_walk_type
+from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW, WALK_LENGTH, build_walk_type
 from omnigraph.query.logical_plan import (
     MAX_HOPS,
     Hop,
@@ -76,6 +78,7 @@ class MatchBinder:
         for hop in self.hops:
             self._refuse_unknown_zero(hop)
         is_empty = not all(node.types for node in self.nodes.values()) or not all(hop.members for hop in self.hops)
+        is_impossible = any(_has_empty_bounds(hop.pattern.length) for hop in self.hops)
         if is_empty and not (self.context.catalog.nodes and (self.context.catalog.edges or not self.hops)):
             return self._bind_nothing(match, scope)
         if is_empty:
@@ -88,7 +91,7 @@ class MatchBinder:
         for path, nodes, hops in paths:
             if path.variable is not None:
                 scope = scope.add(path.variable.text, build_path(self.context, path, nodes, hops))
-        if is_empty:
+        if is_empty or is_impossible:
             # A false condition is all that is left of it.
             no = values.build_const(value=False, origin=match.span)
             return Matched(Pattern(nodes=bindings, hops=tuple(built), filters=(no,)), scope)
@@ -117,6 +120,8 @@ class MatchBinder:
                     continue
                 known = scope.find(name.text)
                 is_bound_again = isinstance(known, EntityVariable) and isinstance(known.type, EdgeRef)
+                is_list = any(name is hop.variable and hop.length is not None for hop in path.relationships)
+                is_bound_again = is_bound_again or (isinstance(known, ComputedVariable) and is_list)
                 if name.text in taken or (known is not None and (not is_bound_again or name is path.variable)):
                     message = f"`{name.text}` is already defined"
                     self.context.findings.refuse("C004", name.span, message, "give it another name")
@@ -132,8 +137,16 @@ class MatchBinder:
         hops = []
         for index, pattern in enumerate(path.relationships):
             edges = self.context.names.resolve_types(pattern.types)
+            known = None if pattern.variable is None else scope.find(pattern.variable.text)
+            if pattern.length is not None and isinstance(known, ComputedVariable):
+                # A walk over the relationships of a list has their types.
+                bound = values.get_inner_type(known.value.type)
+                edges &= frozenset(list_members(str(bound))) if isinstance(bound, EdgeRef) else edges
             hops.append(PatternHop(pattern, path.kind, nodes[index], nodes[index + 1], edges))
         self.hops += hops
+        if path.variable is not None and len(hops) > 1:
+            for hop in hops:
+                hop.path = (nodes, hops)
         return nodes, hops
 
     def _draft_node(self, node: tree.NodePattern, scope: CypherScope) -> PatternNode:
@@ -314,18 +327,34 @@ class MatchBinder:
             members, (source, target) = tuple(hop.members), (hop.left, hop.right)
         on_way = {end for member in members for end in (member.edge.source, member.edge.target)}
         ends = (source.type, target.type)
+        edges = {member.edge for member in members}
+        searched = unite_nodes(on_way.union(*(list_members(end.name) for end in ends)))
+        if hop.path is not None:
+            # The parts of a path become one list, whose elements have one type.
+            for other in hop.path[1]:
+                edges |= {member.edge for member in other.members}
+                on_way |= {end for member in other.members for end in (member.edge.source, member.edge.target)}
+            on_way = on_way.union(*(list_members(each.type.name) for each in hop.path[0]))
         node = unite_nodes(on_way.union(*(list_members(end.name) for end in ends)))
-        type_ = build_walk_type(node, edge)
+        type_ = build_walk_type(node, unite_edges(edges))
+        along, members = self._bind_along(hop, members, scope)
         variable = hop.pattern.variable
         name = self.context.declare(None, type_)
-        walk = WalkBinding(variable=name, kind=_WALK_KINDS[hop.kind], type=type_, origin=span)
+        walk = WalkBinding(
+            variable=name,
+            kind=_WALK_KINDS[hop.kind],
+            type=type_,
+            of=None if hop.path is None else searched,
+            origin=span,
+        )
         hop.value = ValueRef(variable=name, type=type_, nullable=False, origin=span)
         if variable is not None:
-            if hop.pattern.direction is tree.Direction.IN:
-                help_ = "write the pattern from its start: `(b)-[r*1..3]->(a)`"
-                message = "the relationships of a variable length against its direction are not supported"
-                self.context.findings.refuse("C002", variable.span, message, help_)
-            scope = scope.add(variable.text, ComputedVariable(value=list_relationships(hop)))
+            listed = list_relationships(hop)
+            known = scope.find(variable.text)
+            if known is None:
+                scope = scope.add(variable.text, ComputedVariable(value=listed))
+            else:
+                self.filters.append(self._require_same(hop, scope.read(known, span), listed))
         if high == 0:
             is_empty = values.compare(Op.EQ, read_part(hop.value, WALK_LENGTH), values.build_const(0, span), span)
             assert is_empty is not None  # noqa: S101 - numbers compare
@@ -339,11 +368,55 @@ class MatchBinder:
             ends=ends,
             low=low,
             high=None if high is None else max(high, low, 1),
+            along=along,
             walk=walk,
             origin=span,
         )
         del common
         return simplify_members(bound), scope
+
+    def _require_same(self, hop: PatternHop, known: Expr, listed: Expr) -> Expr:
+        """Return whether the relationships of a walk are those of a list."""
+        is_list = isinstance(known.type, ArrayOf) and isinstance(known.type.element, EdgeRef)
+        test = values.compare(Op.EQ, known, listed, hop.pattern.span) if is_list else None
+        if test is None:
+            help_ = "name another variable, and compare the relationships"
+            message = "a variable length over this variable is not supported"
+            self.context.findings.refuse("C002", hop.pattern.span, message, help_)
+        return test
+
+    def _bind_along(
+        self, hop: PatternHop, members: tuple[HopMember, ...], scope: CypherScope
+    ) -> tuple[tuple[Expr, ...], tuple[HopMember, ...]]:
+        """Return the conditions on each relationship of a walk, and the types that can fulfil them."""
+        pattern = hop.pattern
+        if pattern.where is not None:
+            help_ = "write the properties in braces: `[:KNOWS* {km: 1.0}]`"
+            self.context.findings.refuse(
+                "C002", pattern.span, "a `WHERE` inside a variable length is not supported", help_
+            )
+        if pattern.properties is None:
+            return (), members
+        binder = ExpressionBinder(self.context, scope, self.subqueries)
+        entries = self._list_entries(pattern.properties, binder)
+        catalog = self.context.catalog
+        names = {key.text for key, _ in entries}
+        owner = EntityVariable(name=ROW, type=unite_edges(member.edge for member in members))
+        props = [read_property(self.context, owner, key) for key, _ in entries]
+        fitting = tuple(
+            member for member in members if all(catalog.edges[member.edge.name].find_property(name) for name in names)
+        )
+        if not fitting:
+            return (values.build_const(value=False, origin=pattern.span),), members
+        tests: list[Expr] = []
+        for prop, (key, value) in zip(props, entries, strict=True):
+            test = values.compare(Op.EQ, prop, value, key.span)
+            if test is None or set(find_variables(test)) - {ROW} or binder.blocks:
+                help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.km = n.km)`"
+                message = "conditions of a variable length that read other variables are not supported"
+                self.context.findings.refuse("C002", key.span, message, help_)
+            tests.append(test)
+        return tuple(tests), fitting
 
     # --- conditions --------------------------------------------------------------------------------
 
@@ -380,8 +453,7 @@ class MatchBinder:
         if pattern.properties is None and pattern.where is None:
             return
         if hop.is_walk:
-            help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.weight > 1)`"
-            binder.refuse_form(pattern.span, "conditions inside a variable length are not supported", help_)
+            return
         if pattern.properties is not None:
             assert isinstance(hop.value, Entity)  # noqa: S101 - a single relationship
             owner = EntityVariable(name=hop.value.variable, type=hop.value.type)
@@ -392,21 +464,27 @@ class MatchBinder:
     def _bind_entries(
         self, properties: tree.MapLiteral | tree.Parameter, owner: EntityVariable, binder: ExpressionBinder
     ) -> None:
-        entries: Sequence[tuple[Name, Expr]]
-        if isinstance(properties, tree.MapLiteral):
-            entries = [(key, binder.bind(value)) for key, value in properties.entries]
-        else:
-            given = binder.bind(properties)
-            if not isinstance(given, RecordExpr):
-                binder.refuse_type(
-                    properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map"
-                )
-            entries = [(Name(name, properties.span), value) for name, value in given.items]
+        entries = self._list_entries(properties, binder)
         for key, value in entries:
             test = values.compare(Op.EQ, read_property(self.context, owner, key), value, key.span)
             if test is None:
                 binder.refuse_form(key.span, "lists and maps can't be compared", "compare their elements")
             self.filters.append(test)
+
+    def _list_entries(
+        self, properties: tree.MapLiteral | tree.Parameter, binder: ExpressionBinder
+    ) -> Sequence[tuple[Name, Expr]]:
+        if isinstance(properties, tree.MapLiteral):
+            return [(key, binder.bind(value)) for key, value in properties.entries]
+        given = binder.bind(properties)
+        if not isinstance(given, RecordExpr):
+            binder.refuse_type(properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map")
+        return [(Name(name, properties.span), value) for name, value in given.items]
+
+
+def _has_empty_bounds(length: tree.Length | None) -> bool:
+    """Return whether no walk has this length, as `*2..1` has it."""
+    return length is not None and length.low is not None and length.high is not None and length.high < length.low
 
 
 def _list_ends(hop: PatternHop, *, left: bool) -> frozenset[str]:

@@ -231,6 +231,7 @@ class QueryBinder:
         binder = MatchBinder(self.context, self.subqueries)
         matched = binder.bind(clause, self.scope)
         self.scope = matched.scope
+        self.context.live.update(matched.pattern.types)
         bound = {node.bound.name for node in binder.nodes.values() if node.bound is not None}
         self._require(bound)
         self.draft.add(matched.pattern)
@@ -257,6 +258,7 @@ class QueryBinder:
             if name not in before.variables:
                 variables[name] = make_optional(variable, matched)
         self.scope = replace(before, variables=variables)
+        self.context.live.update(matched.pattern.types)
         shared = self.context.find_shared(matched.pattern)
         self.draft.blocks.append(OptionalMatch(shared=shared, pattern=matched.pattern, origin=clause.span))
 
@@ -297,6 +299,7 @@ class QueryBinder:
             for column in read.output
         )
         self.draft = _StageDraft(source=read, inputs=inputs)
+        self.context.live.clear()
         if clause.where is not None:
             binder = self._build_binder()
             self.draft.filters.append(binder.bind_condition(clause.where))
@@ -384,6 +387,7 @@ class QueryBinder:
             for column in output
         )
         self.draft = _StageDraft(source=read, inputs=inputs)
+        self.context.live.clear()
 
     def _build(
         self,

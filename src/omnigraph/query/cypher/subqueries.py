@@ -167,7 +167,7 @@ class SubqueryBinder:
             binder.refuse_form(span, message, "order distinct values by themselves")
         whole = self._collect(pattern, inner, value, binder, span, order=order, distinct=projection.distinct)
         if skip or limit is not None:
-            start = values.build_const(skip, span)
+            start = values.build_const(skip or 0, span)
             arguments = (whole, start) if limit is None else (whole, start, values.build_const(limit, span))
             return binder.compute(ScalarFunction.SLICE, arguments, whole.type, span, can_fail=False)
         return whole
