@@ -7,6 +7,7 @@ from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher import lists, values
+from omnigraph.query.cypher.moments import read_component
 from omnigraph.query.cypher.properties import find_property, read_property, warn_omissions
 from omnigraph.query.cypher.scope import EntityVariable
 from omnigraph.query.expr import (
@@ -108,7 +109,7 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
         return bind_property(binder, tree.Property(operand=expr.operand, key=key, span=expr.span))
     index = binder.bind(expr.index)
     # An empty list has no type of its own, and no element.
-    if values.is_null(operand) or values.is_null(index) or values.is_empty_list(operand):
+    if values.is_null(operand) or values.is_null(index) or values.is_untyped_list(operand):
         return values.build_unknown(expr.span)
     if not isinstance(operand.type, ListOf | ArrayOf):
         return _read_by_name(binder, operand, index, expr)
@@ -211,6 +212,10 @@ def read_moment(binder: "ExpressionBinder", operand: Expr, expr: tree.Property) 
     """Return a part of a Date or DateTime."""
     part = _PARTS.get(expr.key.text.lower())
     is_moment = operand.type in (Scalar.DATE, Scalar.DATETIME)
+    if part is None and is_moment:
+        component = read_component(binder, operand, expr.key.text, expr.span)
+        if component is not None:
+            return component
     if part is None or not is_moment or (part in (_F.HOUR, _F.MINUTE, _F.SECOND) and operand.type is Scalar.DATE):
         message = f"{binder.show(expr.operand)} is {values.describe(operand.type)}, which has no `{expr.key.text}`"
         binder.refuse_type(expr.span, message)

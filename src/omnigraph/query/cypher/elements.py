@@ -28,7 +28,7 @@ def build_each(
         origin=span,
     )
     variable: EntityVariable | ComputedVariable
-    if values.is_empty_list(source):
+    if values.is_untyped_list(source):
         variable = ComputedVariable(value=values.build_unknown(span))
     elif isinstance(element, NodeRef | EdgeRef):
         variable = EntityVariable(name=chosen, type=element)

@@ -18,7 +18,7 @@ from omnigraph.query.cypher.entity_functions import (
     build_walk_part,
 )
 from omnigraph.query.cypher.lists import bind_range, bind_reverse
-from omnigraph.query.cypher.moments import bind_date, bind_datetime
+from omnigraph.query.cypher.moments import bind_date, bind_date_truncate, bind_datetime
 from omnigraph.query.cypher.names import suggest
 from omnigraph.query.expr import (
     ArrayOf,
@@ -142,6 +142,8 @@ def _element(function: ScalarFunction) -> Bind:
         type_ = arguments[0].type
         if not isinstance(type_, ListOf | ArrayOf):
             refuse_argument(binder, call, arguments[0], "a list")
+        if values.is_untyped_list(arguments[0]):
+            return values.build_unknown(call.span)
         return binder.compute(function, tuple(arguments), type_.element, call.span, can_fail=True)
 
     return bind
@@ -150,6 +152,8 @@ def _element(function: ScalarFunction) -> Bind:
 def _bind_tail(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
     if not values.is_list(arguments[0]):
         refuse_argument(binder, call, arguments[0], "a list")
+    if values.is_empty_list(arguments[0]):
+        return arguments[0]
     one = values.build_const(1, call.span)
     return binder.compute(_F.SLICE, (arguments[0], one), arguments[0].type, call.span, can_fail=False)
 
@@ -289,6 +293,7 @@ def _build_table() -> dict[str, CypherFunction]:
         ("log", 1, 1, _number(_F.LN), "log(n.score)"),
         ("log10", 1, 1, _number(_F.LOG10), "log10(n.score)"),
         ("date", 0, 1, bind_date, "date('2026-01-31')"),
+        ("date.truncate", 2, 3, bind_date_truncate, "date.truncate('month', n.born)"),
         ("datetime", 0, 1, bind_datetime, "datetime('2026-01-31T09:30:00Z')"),
     ]
     refused = {
@@ -305,7 +310,6 @@ def _build_table() -> dict[str, CypherFunction]:
         "duration": "durations have no type here; compare dates, or ask in `.gq`: `days_between(from, to)`",
         "duration.between": "ask in `.gq`: `days_between(from, to)` or `seconds_between(from, to)`",
         "duration.inDays": "ask in `.gq`: `days_between(from, to)`",
-        "date.truncate": 'ask in `.gq`: `trunc($p.born, "month")`',
         "datetime.truncate": 'ask in `.gq`: `trunc($p.seen, "month")`',
         "point": "places have no type here; keep latitude and longitude as two properties",
         "point.distance": "places have no type here; keep latitude and longitude as two properties",

@@ -466,6 +466,9 @@ class QueryBinder:
             variable = build_column_variable(column.name, value.type, nullable=value.nullable, origin=span)
             if values.is_null(value):
                 variable = ComputedVariable(value=values.build_unknown(span))
+            elif values.is_untyped_list(value):
+                # Its type is by chance, so it stays the literal.
+                variable = ComputedVariable(value=value)
             self.scope = self.scope.add(alias, variable)
         return read_query
 
