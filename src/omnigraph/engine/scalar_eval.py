@@ -29,10 +29,14 @@ _F = ScalarFunction
 
 @dataclass(slots=True)
 class OverflowLog:
-    """Where a value overflowed, and the text of the first calculation that did."""
+    """Where a value overflowed, and the text of the first calculation that did.
+
+    That of a condition `is_strict_only`: there, other calculations are unknown.
+    """
 
     mask: Mask | None = None
     text: str = ""
+    is_strict_only: bool = False
 
     def add(self, mask: Mask | None, text: str) -> None:
         """Add rows in which a calculation overflowed; a mask of one row holds for all."""
@@ -92,14 +96,17 @@ def evaluate_case(expr: Case, evaluate: Evaluate, size: int, log: OverflowLog | 
     remaining = np.ones(size, np.bool_)
     chosen: list[tuple[Mask, Expr]] = []
     for condition, value in expr.branches:
-        # An overflow in a condition makes it unknown, so that it is not true.
-        is_true = read_booleans(_to_column(evaluate(condition, None), size)) & remaining
+        # An overflow in a condition makes it unknown, so that it is not true, unless the calculation is strict.
+        own = OverflowLog(is_strict_only=True)
+        is_true = read_booleans(_to_column(evaluate(condition, own), size)) & remaining
+        if log is not None and own.mask is not None:
+            log.add(own.mask & remaining, own.text)
         chosen.append((is_true, value))
         remaining &= ~is_true
     chosen.append((remaining, expr.otherwise))
     result = pa.nulls(size, type_)
     for mask, value in chosen:
-        branch_log = OverflowLog()
+        branch_log = OverflowLog(is_strict_only=log is not None and log.is_strict_only)
         column = _to_column(evaluate(value, branch_log), size)
         # Only rows of this branch count: the others do not have its value.
         if log is not None and branch_log.mask is not None:
@@ -112,7 +119,7 @@ def _coalesce(expr: Computed, evaluate: Evaluate, log: OverflowLog | None) -> Op
     type_ = to_stored_type(expr.type)
     operands: list[Operand] = []
     for argument in expr.arguments:
-        own = OverflowLog()
+        own = OverflowLog(is_strict_only=log is not None and log.is_strict_only)
         operand = evaluate(argument, own)
         if log is not None and own.mask is not None:
             # A row that an earlier argument decides does not have this value.
@@ -133,7 +140,7 @@ def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: Overflow
         # A value that is the same in all rows stays one: repeating it took as long as all else for 1,000,000 rows.
         columns = [_to_column(operand, 1 if isinstance(operand, pa.Scalar) else size) for operand in operands]
         numbers = _calculate(function, expr, columns)
-        if log is not None:
+        if log is not None and (expr.is_strict or not log.is_strict_only):
             log.add(numbers.overflow, expr.text)
         return numbers.to_array(type_)
     if function in _TEXT:

@@ -302,13 +302,15 @@ ARRAY_FUNCTIONS = frozenset(
 class Computed:
     """The value of a scalar function or operator.
 
-    Where an integer does not fit into 64 bits, a condition is unknown, and any other value is an error.
+    Where an integer does not fit into 64 bits, a condition is unknown, unless it `is_strict`, as calculations of Cypher
+    are; any other value is an error.
     """
 
     function: ScalarFunction
     arguments: tuple["Expr", ...]
     type: ExprType
     nullable: bool = True
+    is_strict: bool = False
     # The text that a message about an overflow quotes.
     text: str = field(compare=False, repr=False, default="")
     origin: Span = field(compare=False, repr=False)

@@ -10,7 +10,7 @@ from omnigraph.query.cypher import values
 from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
 from omnigraph.query.cypher.optional import make_optional
-from omnigraph.query.cypher.patterns import MatchBinder
+from omnigraph.query.cypher.patterns import MatchBinder, join_late
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable
 from omnigraph.query.expr import Aggregate, Entity, Expr
 from omnigraph.query.expr_tree import find_aggregates, find_variables, map_children
@@ -84,7 +84,7 @@ class BlockBinder:
         binder = MatchBinder(self.subqueries.context, self.subqueries)
         matched = binder.bind(clause, self.scope)
         self.scope = matched.scope
-        self._add(matched.pattern)
+        self._add(join_late(matched))
 
     def _bind_optional(self, clause: tree.Match) -> None:
         self.refuse_after_aggregates()
@@ -95,8 +95,9 @@ class BlockBinder:
             if name not in before.variables:
                 variables[name] = make_optional(variable, matched)
         self.scope = replace(before, variables=variables)
-        shared = self.subqueries.context.find_shared(matched.pattern)
-        block = OptionalMatch(shared=shared, pattern=matched.pattern, origin=clause.span)
+        pattern = join_late(matched)
+        shared = self.subqueries.context.find_shared(pattern)
+        block = OptionalMatch(shared=shared, pattern=pattern, origin=clause.span)
         self._add(Pattern(nodes=(), blocks=(block,)))
 
     def _bind_unwind(self, clause: tree.Unwind) -> None:

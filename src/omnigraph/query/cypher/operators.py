@@ -9,6 +9,7 @@ from omnigraph.query.expr import (
     And,
     ArrayOf,
     Case,
+    Const,
     Contains,
     EdgeRef,
     Expr,
@@ -36,6 +37,8 @@ _COMPARISONS: Final = {
     tree.CompareOp.GT: Op.GT,
     tree.CompareOp.GE: Op.GE,
 }
+# Sums, differences and products of these have 64 bits.
+_SMALL: Final = (Scalar.I32, Scalar.U32)
 _ARITHMETIC: Final = {
     tree.BinaryOp.SUBTRACT: _F.SUBTRACT,
     tree.BinaryOp.MULTIPLY: _F.MULTIPLY,
@@ -59,7 +62,7 @@ def bind_unary(binder: "ExpressionBinder", expr: tree.Unary) -> Expr:
     if expr.op is tree.UnaryOp.PLUS:
         return operand
     type_ = widen((values.get_value_type(operand),))
-    return binder.compute(_F.NEGATE, (operand,), type_, expr.span, can_fail=True)
+    return values.be_strict(binder.compute(_F.NEGATE, (operand,), type_, expr.span, can_fail=True))
 
 
 def bind_binary(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
@@ -171,7 +174,16 @@ def _bind_arithmetic(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
     function = _ARITHMETIC.get(expr.op, _F.ADD)
     # An overflow is an error; only a float can leave its range and become null.
     can_fail = widen(types) is not Scalar.I64
-    return binder.compute(function, (left, right), widen(types), expr.span, can_fail=can_fail)
+    computed = binder.compute(function, (left, right), widen(types), expr.span, can_fail=can_fail)
+    return values.be_strict(computed) if _may_fail(function, left, right) else computed
+
+
+def _may_fail(function: ScalarFunction, left: Expr, right: Expr) -> bool:
+    """Return whether a calculation may overflow, or divide by zero."""
+    if function in (_F.QUOTIENT, _F.REMAINDER):
+        # The smallest integer divided by -1 has no value either.
+        return not (isinstance(right, Const) and right.value not in (0, -1))
+    return not (left.type in _SMALL and right.type in _SMALL)
 
 
 def _concatenate(binder: "ExpressionBinder", expr: tree.Binary, left: Expr, right: Expr) -> Expr:

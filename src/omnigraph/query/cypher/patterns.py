@@ -1,10 +1,11 @@
 """Bind one `MATCH`: variables with the types that fit, hops, relationships that differ, paths, and its conditions."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
+from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.bind_hops import simplify_members
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext, KnownEnds
@@ -20,6 +21,7 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     NodeRef,
+    Not,
     Op,
     RecordExpr,
     ValueRef,
@@ -28,12 +30,14 @@ from omnigraph.query.expr_tree import find_variables
 from omnigraph.query.expr_types import ROW, WALK_LENGTH, build_walk_type
 from omnigraph.query.logical_plan import (
     MAX_HOPS,
+    Exists,
     Hop,
     HopDirection,
     HopMember,
     NodeBinding,
     Pattern,
     PatternBlock,
+    ValueBlock,
 )
 from omnigraph.query.pattern_scope import build_edge_ref
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
@@ -52,6 +56,19 @@ class Matched:
 
     pattern: Pattern
     scope: CypherScope
+    late: tuple[Expr, ...] = ()
+    """Conditions whose calculations may fail: they are for the matches that fulfil all others."""
+
+
+def join_late(matched: Matched) -> Pattern:
+    """Return a pattern with all of its conditions, for a block: it has no stage after the matches."""
+    if not matched.late:
+        return matched.pattern
+    pattern = matched.pattern
+    origin = matched.late[0].origin
+    # As one condition: it does not fail where one of the others decides.
+    whole = values.build_and((*pattern.filters, *matched.late), origin)
+    return replace(pattern, filters=(whole,))
 
 
 @dataclass
@@ -64,6 +81,7 @@ class MatchBinder:
     hops: list[PatternHop] = field(default_factory=list)
     filters: list[Expr] = field(default_factory=list)
     blocks: list[PatternBlock] = field(default_factory=list)
+    late: list[Expr] = field(default_factory=list)
 
     def bind(self, match: tree.Match, scope: CypherScope) -> Matched:
         """Return the pattern with all its conditions.
@@ -106,7 +124,7 @@ class MatchBinder:
             filters=tuple(self.filters),
             blocks=(*self.blocks, *binder.blocks),
         )
-        return Matched(pattern, scope)
+        return Matched(pattern, scope, tuple(self.late))
 
     # --- drafting ----------------------------------------------------------------------------------
 
@@ -433,7 +451,10 @@ class MatchBinder:
             self._bind_term(term, binder)
 
     def _bind_term(self, term: tree.Expr, binder: ExpressionBinder) -> None:
-        self.filters.append(binder.bind_condition(term))
+        condition = binder.bind_condition(term)
+        if _take_test(condition, binder.blocks):
+            return
+        (self.late if values.is_strict(condition) else self.filters).append(condition)
 
     def _bind_map(self, node: tree.NodePattern, binder: ExpressionBinder) -> None:
         if node.properties is not None:
@@ -480,6 +501,19 @@ class MatchBinder:
         if not isinstance(given, RecordExpr):
             binder.refuse_type(properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map")
         return [(Name(name, properties.span), value) for name, value in given.items]
+
+
+def _take_test(condition: Expr, blocks: list[PatternBlock]) -> bool:
+    """Turn the last block into one that only tests, if a condition is nothing but its value: a join without values."""
+    negated = isinstance(condition, Not)
+    tested = condition.term if isinstance(condition, Not) else condition
+    block = blocks[-1] if blocks else None
+    if not isinstance(tested, ValueRef) or not isinstance(block, ValueBlock) or block.variable != tested.variable:
+        return False
+    if block.kind is not BlockKind.EXISTS or not block.shared:
+        return False
+    blocks[-1] = Exists(shared=block.shared, pattern=block.pattern, negated=negated, origin=block.origin)
+    return True
 
 
 def _has_empty_bounds(length: tree.Length | None) -> bool:

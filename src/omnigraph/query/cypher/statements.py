@@ -15,7 +15,7 @@ from omnigraph.query.cypher.lists import may_hold_null, split_keys
 from omnigraph.query.cypher.mentions import has_aggregate, list_names
 from omnigraph.query.cypher.names import get_relationship_type, suggest
 from omnigraph.query.cypher.optional import make_optional
-from omnigraph.query.cypher.patterns import MatchBinder
+from omnigraph.query.cypher.patterns import MatchBinder, join_late
 from omnigraph.query.cypher.properties import warn_omissions
 from omnigraph.query.cypher.scope import (
     ComputedVariable,
@@ -25,6 +25,7 @@ from omnigraph.query.cypher.scope import (
     build_column_variable,
     build_identity_of,
 )
+from omnigraph.query.cypher.set_hops import relax_hops
 from omnigraph.query.cypher.subqueries import SubqueryBinder, build_order
 from omnigraph.query.expr import (
     Aggregate,
@@ -235,6 +236,10 @@ class QueryBinder:
         bound = {node.bound.name for node in binder.nodes.values() if node.bound is not None}
         self._require(bound)
         self.draft.add(matched.pattern)
+        if matched.late:
+            read = [name for condition in matched.late for name in find_variables(condition)]
+            self._flush(clause.span, read)
+            self.draft.filters.append(values.build_and(matched.late, clause.span))
 
     def _require(self, names: set[str]) -> None:
         """Leave out the rows in which a variable that is matched again is null."""
@@ -258,9 +263,10 @@ class QueryBinder:
             if name not in before.variables:
                 variables[name] = make_optional(variable, matched)
         self.scope = replace(before, variables=variables)
-        self.context.live.update(matched.pattern.types)
-        shared = self.context.find_shared(matched.pattern)
-        self.draft.blocks.append(OptionalMatch(shared=shared, pattern=matched.pattern, origin=clause.span))
+        pattern = join_late(matched)
+        self.context.live.update(pattern.types)
+        shared = self.context.find_shared(pattern)
+        self.draft.blocks.append(OptionalMatch(shared=shared, pattern=pattern, origin=clause.span))
 
     def _bind_unwind(self, clause: tree.Unwind) -> None:
         binder = self._build_binder()
@@ -401,7 +407,7 @@ class QueryBinder:
         limit: Count | None = None,
         offset: Count | None = None,
     ) -> ReadQuery:
-        return prune_columns(
+        return self._finish(
             ReadQuery(
                 name=QUERY_NAME,
                 params=tuple(self.context.declared.values()),
@@ -418,6 +424,9 @@ class QueryBinder:
                 origin=span,
             )
         )
+
+    def _finish(self, read: ReadQuery) -> ReadQuery:
+        return prune_columns(relax_hops(read, self.context.catalog))
 
     # --- projections -------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
 from omnigraph.query.cypher.lists import ENTITY_NULLS_HELP, build_list_key, has_entities, join
 from omnigraph.query.cypher.mentions import has_aggregate
-from omnigraph.query.cypher.patterns import MatchBinder
+from omnigraph.query.cypher.patterns import MatchBinder, join_late
 from omnigraph.query.cypher.scope import ComputedVariable
 from omnigraph.query.expr import (
     ArrayOf,
@@ -116,7 +116,7 @@ class SubqueryBinder:
         """Return the pattern of a block and a binder for what reads its matches."""
         matched = MatchBinder(self.context, self).bind(match, binder.scope)
         inner = binder.at(matched.scope)
-        return matched.pattern, inner
+        return join_late(matched), inner
 
     def _bind_matches(self, match: tree.Match, kind: BlockKind, binder: ExpressionBinder, span: Span) -> Expr:
         pattern, _ = self._match(match, binder)

@@ -29,6 +29,7 @@ from omnigraph.query.expr import (
     ShapedType,
     United,
 )
+from omnigraph.query.expr_tree import walk
 from omnigraph.query.scalar_functions import ScalarFunction, unify
 from omnigraph.query.union_types import (
     ID_COLUMN,
@@ -90,6 +91,16 @@ def is_untyped_list(value: Expr) -> bool:
 def fill(value: Computed) -> Computed:
     """Return a value that is never null, although its arguments may be."""
     return replace(value, nullable=False)
+
+
+def be_strict(value: Expr) -> Expr:
+    """Return a calculation that is an error where it has no value, also in a condition."""
+    return replace(value, is_strict=True) if isinstance(value, Computed) else value
+
+
+def is_strict(value: Expr) -> bool:
+    """Return whether a part of a value is such a calculation."""
+    return any(isinstance(part, Computed) and part.is_strict for part in walk(value))
 
 
 def list_types(bound: Sequence[Expr]) -> str:
