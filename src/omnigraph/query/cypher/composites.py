@@ -59,6 +59,11 @@ def bind_case(binder: "ExpressionBinder", expr: tree.Case) -> Expr:
     nodes = [value for _, value in expr.branches]
     bound = [binder.bind(value) for value in nodes]
     bound.append(values.build_unknown(expr.span) if expr.otherwise is None else binder.bind(expr.otherwise))
+    if all(map(values.is_null, bound)):
+        return values.build_unknown(expr.span)
+    # Lists whose type is by chance stay literals where they are all the same.
+    if all(value == bound[0] and values.is_untyped_list(value) for value in bound):
+        return bound[0]
     agreed = values.agree(bound)
     if agreed is None:
         binder.refuse_type(expr.span, f"the values of a `CASE` have no common type: {values.list_types(bound)}")

@@ -9,6 +9,7 @@ from omnigraph.query.cypher.names import CypherNames
 from omnigraph.query.cypher.scope import EntityVariable, FreshNames
 from omnigraph.query.expr import Expr, ExprType, Parameter
 from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import (
     Pattern,
     PatternBlock,
@@ -79,7 +80,8 @@ class CypherContext:
         _collect_reads(pattern, read)
         for expr in exprs:
             read.update(dict.fromkeys(find_variables(expr)))
-        own = _collect_bound(pattern)
+        # A condition along a walk reads its row, which is no variable of the outside.
+        own = _collect_bound(pattern) | {ROW}
         outside = (name for name in read if name not in own)
         return tuple(SharedVariable(variable=name, type=self.types[name]) for name in outside)
 

@@ -91,7 +91,16 @@ def build_list(binder: "ExpressionBinder", bound: list[Expr], span: Span) -> Exp
 
 
 def join(binder: "ExpressionBinder", left: Expr, right: Expr, span: Span) -> Expr:
-    """Return a list and then another one, or a single element."""
+    """Return a list and then another one, or a single element; null where a side is."""
+    joined = _join(binder, left, right, span)
+    missing = [values.is_null_test(side, span) for side in (left, right) if side.nullable and not values.is_list(side)]
+    if not missing:
+        return joined
+    branch = (missing[0], values.build_null(joined.type, span))
+    return Case(branches=(branch,), otherwise=joined, origin=span)
+
+
+def _join(binder: "ExpressionBinder", left: Expr, right: Expr, span: Span) -> Expr:
     sides = [side if values.is_list(side) else build_list(binder, [side], span) for side in (left, right)]
     # A list in a list is joined as a list, and appended where the other holds lists.
     agreed = values.agree(sides)
