@@ -200,10 +200,13 @@ def evaluate_over(expr: Expr, values: ValueSource, inputs: QueryInputs, log: Ove
     Raises:
         QueryError: There is no log, as in conditions, and a calculation that is strict overflowed.
     """
-    own = OverflowLog(is_strict_only=True) if log is None else log
+    own = OverflowLog(is_strict_only=log is None or log.is_strict_only)
     result = _evaluate_operand(expr, values, inputs, own)
-    if log is None:
+    # A calculation that is the same in all rows fails in none if there are none.
+    if values.size and log is None:
         own.check()
+    elif values.size and log is not None:
+        log.add(own.mask, own.text)
     return repeat_value(result, values.size) if isinstance(result, pa.Scalar) else result
 
 

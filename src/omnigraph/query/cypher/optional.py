@@ -27,13 +27,14 @@ def make_optional(variable: CypherVariable, matched: Matched) -> CypherVariable:
     if read is not None:
         type_ = matched.pattern.types[read]
         assert isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - chosen above
-        marker: Expr = build_identity_of(EntityVariable(name=read, type=type_, nullable=True), value.origin)
+        marker: Expr | None = build_identity_of(EntityVariable(name=read, type=type_, nullable=True), value.origin)
     else:
         walks = (part for part in walk(value) if isinstance(part, ValueRef) and isinstance(part.type, WalkOf))
         found = next(walks, None)
-        if found is None:
+        marker = matched.marker if found is None else replace(found, nullable=True)
+        if marker is None:
             return variable
-        marker = replace(found, nullable=True)
+    assert marker is not None  # noqa: S101 - chosen above
     is_missing = IsNull(operand=marker, origin=value.origin)
     branch = (is_missing, values.build_null(value.type, value.origin))
     return ComputedVariable(value=Case(branches=(branch,), otherwise=value, origin=value.origin))

@@ -10,6 +10,7 @@ from omnigraph.query.bind_hops import simplify_members
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext, KnownEnds
 from omnigraph.query.cypher.drafts import PatternHop, PatternNode
+from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder, Subqueries
 from omnigraph.query.cypher.operators import list_terms
 from omnigraph.query.cypher.paths import build_path, list_relationships, separate_hops
@@ -17,6 +18,7 @@ from omnigraph.query.cypher.properties import build_type_test, read_property
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable, build_whole
 from omnigraph.query.expr import (
     ArrayOf,
+    Const,
     EdgeRef,
     Entity,
     Expr,
@@ -42,6 +44,7 @@ from omnigraph.query.logical_plan import (
 from omnigraph.query.pattern_scope import build_edge_ref
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.query.walk_plan import WalkBinding, WalkKind, read_part
+from omnigraph.schema.types import ListOf, Scalar
 
 _WALK_KINDS = {
     tree.PathKind.ALL: WalkKind.PATH,
@@ -58,6 +61,8 @@ class Matched:
     scope: CypherScope
     late: tuple[Expr, ...] = ()
     """Conditions whose calculations may fail: they are for the matches that fulfil all others."""
+    marker: Expr | None = None
+    """What is null where an optional pattern that binds nothing has no match."""
 
 
 def join_late(matched: Matched) -> Pattern:
@@ -124,7 +129,17 @@ class MatchBinder:
             filters=tuple(self.filters),
             blocks=(*self.blocks, *binder.blocks),
         )
+        if match.optional and not pattern.types:
+            return self._mark(Matched(pattern, scope, tuple(self.late)), match)
         return Matched(pattern, scope, tuple(self.late))
+
+    def _mark(self, matched: Matched, match: tree.Match) -> Matched:
+        """Return a pattern that binds a value, if only to tell whether it has a match."""
+        one = Const(value=(1,), type=ListOf(Scalar.I64), origin=match.span)
+        block, _, _ = build_each(self.context, "#match", one, match.span, matched.scope)
+        marker = ValueRef(variable=block.variable, type=Scalar.I64, nullable=True, origin=match.span)
+        pattern = replace(matched.pattern, blocks=(*matched.pattern.blocks, block))
+        return replace(matched, pattern=pattern, marker=marker)
 
     # --- drafting ----------------------------------------------------------------------------------
 

@@ -473,7 +473,7 @@ class QueryBinder:
             if values.is_list(value) and not may_hold_null(self.context, value):
                 self.context.full_lists.add(column.name)
             variable = build_column_variable(column.name, value.type, nullable=value.nullable, origin=span)
-            if values.is_null(value):
+            if values.is_null(value) or _is_null_aggregate(value):
                 variable = ComputedVariable(value=values.build_unknown(span))
             elif values.is_untyped_list(value):
                 # Its type is by chance, so it stays the literal.
@@ -582,6 +582,13 @@ def _list_known(columns: Sequence[Expr]) -> set[Expr]:
             known.update(list_identities(value))
             known.update(value.fields)
     return known
+
+
+def _is_null_aggregate(value: Expr) -> bool:
+    """Return whether a value is the extreme or mean of the literal null, whose type is by chance."""
+    if not isinstance(value, Aggregate) or not value.nullable or value.argument is None:
+        return False
+    return values.is_null(value.argument)
 
 
 def _is_simple(key: Expr) -> bool:
