@@ -437,21 +437,6 @@ class QueryError(OmnigraphError):
         return f"the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
 
     @variant
-    def percentile_out_of_range(self, fraction: str) -> str:
-        """Report that the second argument of a percentile is no fraction."""
-        return f"a percentile takes a fraction from 0 to 1, not {fraction}"
-
-    @variant
-    def range_without_step(self) -> str:
-        """Report that a list of numbers is counted by 0."""
-        return "the step of a `range` is 0: it would never end; give another step"
-
-    @variant
-    def range_too_long(self, count: int, limit: int) -> str:
-        """Report that lists of numbers are too long."""
-        return f"`range` would build {count:,} numbers, but {limit:,} are the limit: use smaller bounds"
-
-    @variant
     def value_out_of_range(self, expression: str, property: str, type: str) -> str:
         """Report that a calculated value does not fit the type of its property."""
         return f"a value of `{expression}` does not fit `{property}`, which is {type}"

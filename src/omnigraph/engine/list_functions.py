@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.arithmetic import read_clipped
-from omnigraph.errors import QueryError
+from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.storage.arrow_buffers import is_valid, read_numbers
 
 Ints = NDArray[np.int64]
@@ -64,18 +64,18 @@ def build_ranges(first: pa.Array, last: pa.Array, step: pa.Array) -> pa.Array:
     """Return the whole numbers from one to another, both included, in each row.
 
     Raises:
-        QueryError: A step is 0, or the numbers are too many.
+        BadArgumentError: A step is 0, or the numbers are too many.
     """
     valid = is_valid(first) & is_valid(last) & is_valid(step)
     lows, highs, steps = (read_clipped(each) for each in (first, last, step))
     if (valid & (steps == 0)).any():
-        raise QueryError.range_without_step()
+        raise BadArgumentError("step", "0", "a `range` with this step never ends")
     sizes = [
         len(range(low, high + (1 if by > 0 else -1), by)) if is_known else 0
         for low, high, by, is_known in zip(lows.tolist(), highs.tolist(), steps.tolist(), valid.tolist(), strict=True)
     ]
     if sum(sizes) > MAX_RANGE_NUMBERS:
-        raise QueryError.range_too_long(sum(sizes), MAX_RANGE_NUMBERS)
+        raise BadArgumentError("range", f"{sum(sizes):,} numbers", f"at most {MAX_RANGE_NUMBERS:,} are built at a time")
     counts = np.array(sizes, np.int64)
     ends = np.cumsum(counts)
     places = np.arange(counts.sum()) - np.repeat(ends - counts, counts)
@@ -100,12 +100,12 @@ def pick_percentiles(lists: pa.Array, fractions: pa.Array) -> pa.Array:
     """Return the value of each list that this fraction of its values reaches; null of none.
 
     Raises:
-        QueryError: A fraction is not between 0 and 1.
+        BadArgumentError: A fraction is not between 0 and 1.
     """
     picked = []
     for items, fraction in zip(lists.to_pylist(), fractions.to_pylist(), strict=True):
         if fraction is None or not 0 <= fraction <= 1:
-            raise QueryError.percentile_out_of_range(str(fraction))
+            raise BadArgumentError("percentile", str(fraction), "it is a fraction from 0 to 1")
         ordered = sorted(items or ())
         picked.append(ordered[max(ceil(fraction * len(ordered)) - 1, 0)] if ordered else None)
     return pa.array(picked, lists.type.value_type)

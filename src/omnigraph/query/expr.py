@@ -15,7 +15,7 @@ from omnigraph.query.entity_values import Missing, United
 from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
 from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.plan_checks import require
-from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.scalar_functions import ARRAY_FUNCTIONS, ScalarFunction
 from omnigraph.query.search_values import Distance, FuzzyScore, Snippet
 from omnigraph.schema.catalog import Metric, Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_text
@@ -271,31 +271,6 @@ class FieldRef:
 
 
 # --- computed values -----------------------------------------------------------------------------
-
-# These take lists of any elements, also those that no property can store; some take whole nodes and edges too.
-ARRAY_FUNCTIONS = frozenset(
-    {
-        ScalarFunction.SIZE,
-        ScalarFunction.FIRST,
-        ScalarFunction.LAST,
-        ScalarFunction.SLICE,
-        ScalarFunction.ELEMENT,
-        ScalarFunction.LIST,
-        ScalarFunction.COALESCE,
-        ScalarFunction.NULLIF,
-        ScalarFunction.WIDEN,
-        ScalarFunction.ITEMS,
-        ScalarFunction.JOIN_LISTS,
-        ScalarFunction.REVERSE,
-        ScalarFunction.EQUAL_LISTS,
-        ScalarFunction.COMPARE_LISTS,
-        ScalarFunction.HAS_ITEM,
-        ScalarFunction.LIST_KEY,
-        ScalarFunction.LIST_OF_KEY,
-        ScalarFunction.SUM_OF,
-        ScalarFunction.PERCENTILE_OF,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

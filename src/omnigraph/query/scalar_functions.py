@@ -106,6 +106,32 @@ class ScalarFunction(Enum):
     TO_DATETIME = "to_datetime"
 
 
+# These take lists of any elements, also those that no property can store; some take whole nodes and edges too.
+ARRAY_FUNCTIONS = frozenset(
+    {
+        ScalarFunction.SIZE,
+        ScalarFunction.FIRST,
+        ScalarFunction.LAST,
+        ScalarFunction.SLICE,
+        ScalarFunction.ELEMENT,
+        ScalarFunction.LIST,
+        ScalarFunction.COALESCE,
+        ScalarFunction.NULLIF,
+        ScalarFunction.WIDEN,
+        ScalarFunction.ITEMS,
+        ScalarFunction.JOIN_LISTS,
+        ScalarFunction.REVERSE,
+        ScalarFunction.EQUAL_LISTS,
+        ScalarFunction.COMPARE_LISTS,
+        ScalarFunction.HAS_ITEM,
+        ScalarFunction.LIST_KEY,
+        ScalarFunction.LIST_OF_KEY,
+        ScalarFunction.SUM_OF,
+        ScalarFunction.PERCENTILE_OF,
+    }
+)
+
+
 class ParameterKind(Enum):
     """What an argument may be; the value describes it in messages."""
 

@@ -143,6 +143,9 @@ def _build_aggregate(
     if isinstance(argument, Entity) and is_counting:
         argument = Identity(variable=argument.variable, nullable=argument.nullable, origin=origin)
     is_extreme = fold in (AggregateFunction.MIN, AggregateFunction.MAX)
+    if is_extreme and values.is_untyped_list(argument):
+        help_ = "aggregate lists with values: the type of an empty one is not known"
+        binder.refuse_form(origin, f"`{call.function.text}` of an empty list is not supported", help_)
     if is_extreme and values.is_list(argument) and not has_entities(argument):
         key = Aggregate(fold=fold, argument=build_list_key(argument), origin=origin)
         return read_list_key(key, argument)
