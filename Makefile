@@ -41,6 +41,7 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/forum.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/questions.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/cypher.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/search.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/upkeep.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/branches.py

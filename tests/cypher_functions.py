@@ -58,7 +58,7 @@ def _get_properties(graph: ModelGraph, value: Value) -> Value:
 
 ENTITY_FUNCTIONS: dict[str, Function] = {
     "labels": _get_labels,
-    "type": lambda _graph, relationship: relationship.type,
+    "type": lambda graph, relationship: graph.types[relationship.type][0],
     "id": lambda _graph, entity: f"{entity.type}/{entity.id}",
     "elementid": lambda _graph, entity: f"{entity.type}/{entity.id}",
     "keys": _get_keys,

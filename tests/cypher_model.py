@@ -18,7 +18,8 @@ def build_model(schema: str, data: str) -> ModelGraph:
     for node_type in catalog.nodes.values():
         graph.labels[node_type.name] = (node_type.name, *node_type.implements)
     for edge_type in catalog.edges.values():
-        graph.types[edge_type.name] = (edge_type.name,)
+        called = [each.argument for each in edge_type.annotations if each.name == "cypher"]
+        graph.types[edge_type.name] = (str(called[0]) if called else edge_type.name,)
     for name, record in plain_records(catalog, data):
         properties = {key: _read_value(value) for key, value in record.items() if not key.startswith("@")}
         if name in catalog.nodes:

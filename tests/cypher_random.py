@@ -178,7 +178,7 @@ class StatementBuilder:
             scope[name] = self.scope[name]
         groups = self._chance(0.35)
         for _ in range(self.random.choice((1, 1, 2)) if not is_last or not items else 1):
-            kind = self.random.choice(SCALARS)
+            kind = self.random.choice((*SCALARS, *SCALARS, *LISTS))
             text = self._build_aggregate(kind) if groups else self.build_expression(kind, 2)
             if groups and kind in ("bool", "date"):
                 kind = "int"
@@ -191,11 +191,15 @@ class StatementBuilder:
         distinct = "DISTINCT " if self._chance(0.3) else ""
         if kind == "text":
             return f"{self.random.choice(('min', 'max'))}({self.build_expression('text', 1)})"
+        if kind in LISTS:
+            return f"{self.random.choice(('min', 'max'))}({self.build_expression(kind, 1)})"
         if kind == "float":
             return f"{self.random.choice(('min', 'max'))}({self.build_expression('float', 1)})"
         if self._chance(0.3):
             return "count(*)"
         function = self.random.choice(("count", "sum", "min", "max"))
+        if self._chance(0.1):
+            return f"percentileDisc({self.build_expression('int', 1)}, 0.5)"
         return f"{function}({distinct}{self.build_expression('int', 1)})"
 
     # --- patterns ------------------------------------------------------------------------------------
@@ -310,6 +314,14 @@ class StatementBuilder:
                     f"[x IN {parts[0]} WHERE x <> {self._build_leaf(inner)}]",
                     f"[x IN {parts[0]} | coalesce(x, {self._build_leaf(inner)})]",
                     f"{parts[0]}[0..1]",
+                    f"{parts[0]}[-2..-1]",
+                    f"reverse({parts[0]})",
+                    f"({parts[0]} + {self._build_leaf(inner)})",
+                    *(
+                        (f"range(0, size({parts[0]}) - 1)",)
+                        if kind == "ints"
+                        else (f"split({self._build_leaf('text')}, 'a')",)
+                    ),
                 )
             case _:
                 forms = ()
@@ -340,6 +352,9 @@ class StatementBuilder:
             f"{text} {self.random.choice(('STARTS WITH', 'ENDS WITH', 'CONTAINS'))} {self._build_leaf('text')}",
             f"{self._build_leaf(LISTS[inner])} IN {items}",
             f"{quantifier}(x IN {items} WHERE x > {self._build_leaf(LISTS[inner])})",
+            f"{items} {self.random.choice(('=', '<>', '<', '<=', '>', '>='))} {self.build_expression(inner, depth)}",
+            f"{items} IN [{self.build_expression(inner, depth)}, {self._build_leaf(inner)}]",
+            f"10 / {self._build_leaf('int')} > 1",
             self._build_pattern_value("EXISTS"),
         ]
         nodes, edges = self._names_of("node"), self._names_of("edge")
@@ -363,6 +378,11 @@ class StatementBuilder:
         hop = self.random.choice(("-[:Follows]->", "<-[:Follows]-", "-[:ACTED_IN]->", "-[:Follows*1..2]->", "-->"))
         inner = self.random.choice(("", "", "m:Movie", "q {born: 1960}"))
         where = f" WHERE {self._build_leaf('int')} > 1" if self._chance(0.2) else ""
+        if word == "EXISTS" and self._chance(0.3):
+            # A second clause, or a group, of what the first one found.
+            named = f"MATCH ({start}){hop}(z)"
+            more = self.random.choice(("MATCH (z)-->() RETURN z", "WITH count(z) AS c WHERE c > 1 RETURN c"))
+            return f"{word} {{ {named} {more} }}"
         return f"{word} {{ MATCH ({start}){hop}({inner}){where} }}"
 
     def _build_lengths(self) -> list[str]:

@@ -114,6 +114,13 @@ def compare_less(left: Value, right: Value) -> bool | None:
     """Return whether one value is below another, or None where they can't be compared."""
     if left is None or right is None:
         return None
+    if isinstance(left, list) and isinstance(right, list):
+        for a, b in zip(left, right, strict=False):
+            # The first pair that differs decides, or leaves it open.
+            is_same = compare_equal(a, b)
+            if not is_same:
+                return None if is_same is None else compare_less(a, b)
+        return len(left) < len(right)
     kinds = ((int, float), str, bool, datetime, date)
     if isinstance(left, bool) != isinstance(right, bool):
         return None

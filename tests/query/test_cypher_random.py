@@ -21,7 +21,7 @@ from read_seeding import append, new_graph
 from schema_making import accepted
 from worlds import FAST, runtime
 
-GRAPHS = 24
+GRAPHS = 14
 STATEMENTS = 25
 MAX_REFUSED = 0.45
 # Whole nodes of several types leave this property out, with a warning: it has two types in the schema.

@@ -1,5 +1,9 @@
-"""Apply list functions to columns of lists. Lists hold no nulls; positions count from 0."""
+"""Apply list functions to columns of lists. Positions count from 0.
 
+The lists of properties and of our query language hold no nulls; those of Cypher may.
+"""
+
+from math import ceil, fsum
 from typing import Any
 
 import numpy as np
@@ -8,9 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine.arithmetic import read_clipped
+from omnigraph.errors import BadArgumentError, QueryError
 from omnigraph.storage.arrow_buffers import is_valid, read_numbers
 
 Ints = NDArray[np.int64]
+# 400 MB of numbers for all rows of one batch: more than any statement reads, and less than fills a machine.
+MAX_RANGE_NUMBERS = 50_000_000
+MAX_INTEGER = 2**63 - 1
 
 
 def build_lists(columns: list[pa.Array], element: pa.DataType) -> pa.Array:
@@ -22,6 +30,85 @@ def build_lists(columns: list[pa.Array], element: pa.DataType) -> pa.Array:
     values = pa.concat_arrays([column.cast(element) for column in columns])
     order = np.arange(size * width).reshape(width, size).T[valid].ravel()
     return _assemble(values.take(pa.array(order)), np.where(valid, width, 0), valid)
+
+
+def build_lists_with_nulls(columns: list[pa.Array], element: pa.DataType) -> pa.Array:
+    """Return a list of the columns' values in each row, nulls included."""
+    size, width = len(columns[0]), len(columns)
+    values = pa.concat_arrays([column.cast(element) for column in columns])
+    order = np.arange(size * width).reshape(width, size).T.ravel()
+    return _assemble(values.take(pa.array(order)), np.full(size, width), np.ones(size, np.bool_))
+
+
+def join_lists(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Return the elements of one list and then those of another, in each row; null where one of them is."""
+    valid = is_valid(left) & is_valid(right)
+    (starts, counts, _), (later_starts, later_counts, _) = _read_layout(left), _read_layout(right)
+    counts, later_counts = np.where(valid, counts, 0), np.where(valid, later_counts, 0)
+    values = pa.concat_arrays([left.values, right.values])
+    # The two parts of each row are neighbours.
+    part_starts = np.stack([starts, later_starts + len(left.values)], axis=1).ravel()
+    part_counts = np.stack([counts, later_counts], axis=1).ravel()
+    return _assemble(values.take(pa.array(_expand(part_starts, part_counts))), counts + later_counts, valid)
+
+
+def reverse_lists(lists: pa.Array) -> pa.Array:
+    """Return the elements of each list from the last to the first."""
+    starts, counts, valid = _read_layout(lists)
+    forward, first = _expand(starts, counts), np.repeat(starts, counts)
+    last = np.repeat(starts + counts - 1, counts)
+    return _assemble(lists.values.take(pa.array(last - (forward - first))), counts, valid)
+
+
+def build_ranges(first: pa.Array, last: pa.Array, step: pa.Array) -> pa.Array:
+    """Return the whole numbers from one to another, both included, in each row.
+
+    Raises:
+        BadArgumentError: A step is 0, or the numbers are too many.
+    """
+    valid = is_valid(first) & is_valid(last) & is_valid(step)
+    lows, highs, steps = (read_clipped(each) for each in (first, last, step))
+    if (valid & (steps == 0)).any():
+        raise BadArgumentError("step", "0", "a `range` with this step never ends")
+    sizes = [
+        len(range(low, high + (1 if by > 0 else -1), by)) if is_known else 0
+        for low, high, by, is_known in zip(lows.tolist(), highs.tolist(), steps.tolist(), valid.tolist(), strict=True)
+    ]
+    if sum(sizes) > MAX_RANGE_NUMBERS:
+        raise BadArgumentError("range", f"{sum(sizes):,} numbers", f"at most {MAX_RANGE_NUMBERS:,} are built at a time")
+    counts = np.array(sizes, np.int64)
+    ends = np.cumsum(counts)
+    places = np.arange(counts.sum()) - np.repeat(ends - counts, counts)
+    numbers = np.repeat(lows, counts) + places * np.repeat(steps, counts)
+    return _assemble(pa.array(numbers, pa.int64()), counts, valid)
+
+
+def sum_lists(lists: pa.Array) -> pa.Array:
+    """Return the sum of the numbers of each list, 0 of none.
+
+    Raises:
+        QueryError: A sum of whole numbers does not fit into 64 bits.
+    """
+    is_whole = pa.types.is_integer(lists.type.value_type)
+    sums = [None if items is None else (sum(items) if is_whole else fsum(items)) for items in lists.to_pylist()]
+    if is_whole and any(total is not None and not -MAX_INTEGER - 1 <= total <= MAX_INTEGER for total in sums):
+        raise QueryError.aggregate_overflow("sum(DISTINCT …)", "I64")
+    return pa.array(sums, lists.type.value_type)
+
+
+def pick_percentiles(lists: pa.Array, fractions: pa.Array) -> pa.Array:
+    """Return the value of each list that this fraction of its values reaches; null of none.
+
+    Raises:
+        BadArgumentError: A fraction is not between 0 and 1.
+    """
+    picked = []
+    for items, fraction in zip(lists.to_pylist(), fractions.to_pylist(), strict=True):
+        if fraction is None or not 0 <= fraction <= 1:
+            raise BadArgumentError("percentile", str(fraction), "it is a fraction from 0 to 1")
+        ordered = sorted(items or ())
+        picked.append(ordered[max(ceil(fraction * len(ordered)) - 1, 0)] if ordered else None)
+    return pa.array(picked, lists.type.value_type)
 
 
 def count_elements(lists: pa.Array) -> pa.Array:

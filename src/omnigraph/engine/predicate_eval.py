@@ -66,7 +66,7 @@ from omnigraph.query.expr_types import WALK_KEY, WALK_LENGTH
 from omnigraph.query.union_types import TYPE_COLUMN, is_union
 from omnigraph.schema.arrow import to_arrow_type
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
-from omnigraph.storage.arrow_buffers import repeat_value
+from omnigraph.storage.arrow_buffers import read_booleans, repeat_value
 from omnigraph.storage.columnar_sets import concat_chunks
 
 Column: TypeAlias = pa.ChunkedArray | pa.Array
@@ -195,8 +195,18 @@ def evaluate(expr: Expr, rows: pa.Table, inputs: QueryInputs, log: OverflowLog |
 
 
 def evaluate_over(expr: Expr, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None = None) -> Column:
-    """Return the same as `evaluate`, for rows that may bind several variables; overflows are added to `log`."""
-    result = _evaluate_operand(expr, values, inputs, log)
+    """Return the same as `evaluate`, for rows that may bind several variables; overflows are added to `log`.
+
+    Raises:
+        QueryError: There is no log, as in conditions, and a calculation that is strict overflowed.
+    """
+    own = OverflowLog(is_strict_only=log is None or log.is_strict_only)
+    result = _evaluate_operand(expr, values, inputs, own)
+    # A calculation that is the same in all rows fails in none if there are none.
+    if values.size and log is None:
+        own.check()
+    elif values.size and log is not None:
+        log.add(own.mask, own.text)
     return repeat_value(result, values.size) if isinstance(result, pa.Scalar) else result
 
 
@@ -210,7 +220,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
         case Prop() | Identity():
             return values.read_column(expr)
         case ValueRef():
-            if log is not None and isinstance(values, OverflowSource):
+            if log is not None and not log.is_strict_only and isinstance(values, OverflowSource):
                 values.log_overflow(expr.variable, log)
             return values.read_column(expr)
         case IsNull():
@@ -219,11 +229,7 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
         case Not():
             return pc.invert(_evaluate_operand(expr.term, values, inputs, log))
         case And() | Or():
-            combine = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
-            result = _evaluate_operand(expr.terms[0], values, inputs, log)
-            for term in expr.terms[1:]:
-                result = combine(result, _evaluate_operand(term, values, inputs, log))
-            return result
+            return _evaluate_terms(expr, values, inputs, log)
         case Compare():
             # Ids of one type are compared by the positions of their rows, without reading them.
             by_position = values.compare(expr)
@@ -244,6 +250,21 @@ def _evaluate_operand(expr: Expr, values: ValueSource, inputs: QueryInputs, log:
             return values.read_search_value(expr)
         case _:
             raise AssertionError(f"a {type(expr).__name__} is not allowed in a predicate")
+
+
+def _evaluate_terms(expr: And | Or, values: ValueSource, inputs: QueryInputs, log: OverflowLog | None) -> Operand:
+    is_strict_only = log is not None and log.is_strict_only
+    own = OverflowLog(is_strict_only=True) if is_strict_only else log
+    combine = pc.and_kleene if isinstance(expr, And) else pc.or_kleene
+    result = _evaluate_operand(expr.terms[0], values, inputs, own)
+    for term in expr.terms[1:]:
+        result = combine(result, _evaluate_operand(term, values, inputs, own))
+    if log is not None and is_strict_only and own is not None and own.mask is not None:
+        # Where another term decides, it does not matter that this one has no value.
+        column = repeat_value(result, values.size) if isinstance(result, pa.Scalar) else concat_chunks(result)
+        is_open = read_booleans(pc.is_null(column))
+        log.add(own.mask & is_open, own.text)
+    return result
 
 
 def _evaluate_match(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.engine import arithmetic, list_functions, text_functions, time_functions
+from omnigraph.engine import arithmetic, list_comparison, list_functions, text_functions, time_functions
 from omnigraph.engine.arithmetic import Numbers, read_floats, read_integers
 from omnigraph.engine.conversions import to_dates, to_datetimes, to_floats, to_integers, to_text
 from omnigraph.engine.query_inputs import QueryInputs
@@ -29,10 +29,14 @@ _F = ScalarFunction
 
 @dataclass(slots=True)
 class OverflowLog:
-    """Where a value overflowed, and the text of the first calculation that did."""
+    """Where a value overflowed, and the text of the first calculation that did.
+
+    That of a condition `is_strict_only`: there, other calculations are unknown.
+    """
 
     mask: Mask | None = None
     text: str = ""
+    is_strict_only: bool = False
 
     def add(self, mask: Mask | None, text: str) -> None:
         """Add rows in which a calculation overflowed; a mask of one row holds for all."""
@@ -92,14 +96,17 @@ def evaluate_case(expr: Case, evaluate: Evaluate, size: int, log: OverflowLog | 
     remaining = np.ones(size, np.bool_)
     chosen: list[tuple[Mask, Expr]] = []
     for condition, value in expr.branches:
-        # An overflow in a condition makes it unknown, so that it is not true.
-        is_true = read_booleans(_to_column(evaluate(condition, None), size)) & remaining
+        # An overflow in a condition makes it unknown, so that it is not true, unless the calculation is strict.
+        own = OverflowLog(is_strict_only=True)
+        is_true = read_booleans(_to_column(evaluate(condition, own), size)) & remaining
+        if log is not None and own.mask is not None:
+            log.add(own.mask & remaining, own.text)
         chosen.append((is_true, value))
         remaining &= ~is_true
     chosen.append((remaining, expr.otherwise))
     result = pa.nulls(size, type_)
     for mask, value in chosen:
-        branch_log = OverflowLog()
+        branch_log = OverflowLog(is_strict_only=log is not None and log.is_strict_only)
         column = _to_column(evaluate(value, branch_log), size)
         # Only rows of this branch count: the others do not have its value.
         if log is not None and branch_log.mask is not None:
@@ -112,7 +119,7 @@ def _coalesce(expr: Computed, evaluate: Evaluate, log: OverflowLog | None) -> Op
     type_ = to_stored_type(expr.type)
     operands: list[Operand] = []
     for argument in expr.arguments:
-        own = OverflowLog()
+        own = OverflowLog(is_strict_only=log is not None and log.is_strict_only)
         operand = evaluate(argument, own)
         if log is not None and own.mask is not None:
             # A row that an earlier argument decides does not have this value.
@@ -133,7 +140,7 @@ def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: Overflow
         # A value that is the same in all rows stays one: repeating it took as long as all else for 1,000,000 rows.
         columns = [_to_column(operand, 1 if isinstance(operand, pa.Scalar) else size) for operand in operands]
         numbers = _calculate(function, expr, columns)
-        if log is not None:
+        if log is not None and (expr.is_strict or not log.is_strict_only):
             log.add(numbers.overflow, expr.text)
         return numbers.to_array(type_)
     if function in _TEXT:
@@ -175,6 +182,8 @@ _TEXT = frozenset(
         _F.LOWER,
         _F.UPPER,
         _F.TRIM,
+        _F.TRIM_LEFT,
+        _F.TRIM_RIGHT,
         _F.LENGTH,
         _F.SUBSTRING,
         _F.INDEX_OF,
@@ -240,6 +249,17 @@ def _build_list(expr: Computed, columns: list[pa.Array]) -> pa.Array:
     return list_functions.build_lists(columns, to_stored_type(expr.type).value_type)
 
 
+def _build_items(expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    return list_functions.build_lists_with_nulls(columns, to_stored_type(expr.type).value_type)
+
+
+def _reverse(_expr: Computed, columns: list[pa.Array]) -> pa.Array:
+    (column,) = columns
+    if pa.types.is_list(column.type):
+        return list_functions.reverse_lists(column)
+    return pc.utf8_reverse(column)
+
+
 def _widen_lists(expr: Computed, columns: list[pa.Array]) -> pa.Array:
     # Not checked: only whole numbers beyond 2^53 lose digits, where they become floats.
     return columns[0].cast(to_stored_type(expr.type), safe=False)
@@ -271,6 +291,17 @@ _OTHERS: dict[ScalarFunction, Callable[[Computed, list[pa.Array]], pa.Array]] = 
     _F.SECONDS_BETWEEN: lambda _expr, columns: time_functions.count_seconds(*columns),
     _F.SHIFT: _shift,
     _F.LIST: _build_list,
+    _F.ITEMS: _build_items,
+    _F.JOIN_LISTS: lambda _expr, columns: list_functions.join_lists(*columns),
+    _F.REVERSE: _reverse,
+    _F.RANGE: lambda _expr, columns: list_functions.build_ranges(*columns),
+    _F.EQUAL_LISTS: lambda _expr, columns: list_comparison.equal_lists(*columns),
+    _F.COMPARE_LISTS: lambda _expr, columns: list_comparison.compare_lists(*columns),
+    _F.HAS_ITEM: lambda _expr, columns: list_comparison.find_items(*columns),
+    _F.LIST_KEY: lambda _expr, columns: list_comparison.write_list_keys(columns[0]),
+    _F.LIST_OF_KEY: lambda expr, columns: list_comparison.read_list_keys(columns[0], to_stored_type(expr.type)),
+    _F.SUM_OF: lambda _expr, columns: list_functions.sum_lists(columns[0]),
+    _F.PERCENTILE_OF: lambda _expr, columns: list_functions.pick_percentiles(*columns),
     _F.WIDEN: _widen_lists,
     _F.ELEMENT: lambda _expr, columns: list_functions.take_element(*columns),
     _F.SIZE: lambda _expr, columns: list_functions.count_elements(columns[0]),

@@ -119,6 +119,8 @@ _UNARY: dict[ScalarFunction, Callable[[pa.Array], pa.Array]] = {
     ScalarFunction.LOWER: lower_texts,
     ScalarFunction.UPPER: upper_texts,
     ScalarFunction.TRIM: pc.utf8_trim_whitespace,
+    ScalarFunction.TRIM_LEFT: pc.utf8_ltrim_whitespace,
+    ScalarFunction.TRIM_RIGHT: pc.utf8_rtrim_whitespace,
     ScalarFunction.LENGTH: _length,
 }
 

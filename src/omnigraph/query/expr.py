@@ -15,7 +15,7 @@ from omnigraph.query.entity_values import Missing, United
 from omnigraph.query.expr_types import ArrayOf, EdgeRef, EntityType, ExprType, NodeRef, RecordOf, ShapedType, WalkOf
 from omnigraph.query.literal_check import is_value_of
 from omnigraph.query.plan_checks import require
-from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.query.scalar_functions import ARRAY_FUNCTIONS, ScalarFunction
 from omnigraph.query.search_values import Distance, FuzzyScore, Snippet
 from omnigraph.schema.catalog import Metric, Value
 from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf, are_comparable, is_text
@@ -272,32 +272,20 @@ class FieldRef:
 
 # --- computed values -----------------------------------------------------------------------------
 
-# These take lists of any elements, also those that no property can store; some take whole nodes and edges too.
-ARRAY_FUNCTIONS = frozenset(
-    {
-        ScalarFunction.SIZE,
-        ScalarFunction.FIRST,
-        ScalarFunction.LAST,
-        ScalarFunction.SLICE,
-        ScalarFunction.ELEMENT,
-        ScalarFunction.LIST,
-        ScalarFunction.COALESCE,
-        ScalarFunction.NULLIF,
-    }
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computed:
     """The value of a scalar function or operator.
 
-    Where an integer does not fit into 64 bits, a condition is unknown, and any other value is an error.
+    Where an integer does not fit into 64 bits, a condition is unknown, unless it `is_strict`, as calculations of Cypher
+    are; any other value is an error.
     """
 
     function: ScalarFunction
     arguments: tuple["Expr", ...]
     type: ExprType
     nullable: bool = True
+    is_strict: bool = False
     # The text that a message about an overflow quotes.
     text: str = field(compare=False, repr=False, default="")
     origin: Span = field(compare=False, repr=False)

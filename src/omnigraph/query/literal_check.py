@@ -16,8 +16,8 @@ def is_value_of(value: Value, type_: ValueType) -> bool:
         case EnumOf():
             return value in type_.values
         case ListOf():
-            # Lists contain no nulls.
-            return isinstance(value, tuple) and all(v is not None and is_value_of(v, type_.element) for v in value)
+            # The binder of our query language refuses nulls in lists; those of Cypher may hold some.
+            return isinstance(value, tuple) and all(is_value_of(v, type_.element) for v in value)
         case VectorOf():
             return isinstance(value, tuple) and len(value) == type_.size and all(isinstance(v, float) for v in value)
         case Scalar():

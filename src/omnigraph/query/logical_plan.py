@@ -284,6 +284,8 @@ class ValueBlock:
     order: tuple["OrderTerm", ...] = ()
     ties: tuple[Expr, ...] = ()
     limit: "Count | None" = None
+    keeps_nulls: bool = False
+    """Whether `collect` puts nulls into the list, as Cypher does, instead of passing them over."""
     origin: Span = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:

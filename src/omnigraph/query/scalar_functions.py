@@ -37,10 +37,24 @@ class ScalarFunction(Enum):
     ELEMENT = "element"
     LIST = "list"
     WIDEN = "widen"
+    # Of Cypher, whose lists may hold nulls and are compared as values.
+    ITEMS = "items"
+    JOIN_LISTS = "join_lists"
+    REVERSE = "reverse"
+    RANGE = "range"
+    EQUAL_LISTS = "equal_lists"
+    COMPARE_LISTS = "compare_lists"
+    HAS_ITEM = "has_item"
+    LIST_KEY = "list_key"
+    LIST_OF_KEY = "list_of_key"
+    SUM_OF = "sum_of"
+    PERCENTILE_OF = "percentile_of"
     SHIFT = "shift"
     LOWER = "lower"
     UPPER = "upper"
     TRIM = "trim"
+    TRIM_LEFT = "trim_left"
+    TRIM_RIGHT = "trim_right"
     LENGTH = "length"
     SUBSTRING = "substring"
     INDEX_OF = "index_of"
@@ -90,6 +104,32 @@ class ScalarFunction(Enum):
     TO_FLOAT = "to_float"
     TO_DATE = "to_date"
     TO_DATETIME = "to_datetime"
+
+
+# These take lists of any elements, also those that no property can store; some take whole nodes and edges too.
+ARRAY_FUNCTIONS = frozenset(
+    {
+        ScalarFunction.SIZE,
+        ScalarFunction.FIRST,
+        ScalarFunction.LAST,
+        ScalarFunction.SLICE,
+        ScalarFunction.ELEMENT,
+        ScalarFunction.LIST,
+        ScalarFunction.COALESCE,
+        ScalarFunction.NULLIF,
+        ScalarFunction.WIDEN,
+        ScalarFunction.ITEMS,
+        ScalarFunction.JOIN_LISTS,
+        ScalarFunction.REVERSE,
+        ScalarFunction.EQUAL_LISTS,
+        ScalarFunction.COMPARE_LISTS,
+        ScalarFunction.HAS_ITEM,
+        ScalarFunction.LIST_KEY,
+        ScalarFunction.LIST_OF_KEY,
+        ScalarFunction.SUM_OF,
+        ScalarFunction.PERCENTILE_OF,
+    }
+)
 
 
 class ParameterKind(Enum):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.lang.source import Span
-from omnigraph.query.expr import Expr, FieldRef, ValueRef, WalkOf, require
+from omnigraph.query.expr import Expr, FieldRef, NodeRef, ValueRef, WalkOf, require
 from omnigraph.query.expr_types import WALK_COST, WALK_EDGES, WALK_KEY, WALK_LENGTH, WALK_NODES, ExprType
 from omnigraph.schema.types import Scalar
 
@@ -27,15 +27,29 @@ class WalkKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkBinding:
-    """A path variable of a hop; `weight` is read of each edge for the cheapest walk."""
+    """A path variable of a hop; `weight` is read of each edge for the cheapest walk.
+
+    `of` is the type of the nodes that the edges of the hop connect, where the walk is a part of a path whose nodes have
+    other types too.
+    """
 
     variable: str
     kind: WalkKind
     type: WalkOf
+    of: NodeRef | None = None
     weight: Expr | None = None
     # The text of the weight, for messages.
     text: str = field(compare=False, repr=False, default="")
     origin: Span = field(compare=False, repr=False)
+
+    @property
+    def searched(self) -> NodeRef:
+        """The type of the nodes among which walks are searched."""
+        element = self.type.nodes.element if self.of is None else self.of
+        if not isinstance(element, NodeRef):
+            msg = f"the nodes of a walk are {element}"
+            raise ValueError(msg)  # noqa: TRY004  every invalid node of the plan is a ValueError
+        return element
 
     def __post_init__(self) -> None:
         has_weight = self.weight is not None

@@ -173,9 +173,12 @@ class SparkGraph:
         self, source: str | Source, *, name: str | None = None, params: Mapping[str, object] | None = None
     ) -> SparkRows:
         """Return the same as `query`, with the schema that a result of `Graph.query` has."""
-        session, snapshot = self._session, self._snapshot
         source = source if isinstance(source, Source) else Source(source)
-        call = QueryCall(source=source, name=name, params=params or {}, branch=snapshot.branch)
+        return self.run_call(QueryCall(source=source, name=name, params=params or {}, branch=self._snapshot.branch))
+
+    def run_call(self, call: QueryCall) -> SparkRows:
+        """Return the rows of a call, whose text is a query or what the call makes a read of it."""
+        session, snapshot = self._session, self._snapshot
         bound, context = begin(session, call, snapshot, Budget(session.runtime.clock))
         job = QueryJob(
             query=bound,

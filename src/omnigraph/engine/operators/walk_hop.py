@@ -21,7 +21,7 @@ from omnigraph.engine.operators.walks.walk_graph import IdOrder, WalkGraph
 from omnigraph.engine.operators.walks.walk_list import WalkList, concat_ranges
 from omnigraph.engine.physical_plan import Close, EdgeAccessMode, Expand, Link
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.query.expr import NodeRef
+from omnigraph.query.expr import EdgeRef, NodeRef
 from omnigraph.query.expr_types import WALK_COST, WALK_EDGES, WALK_NODES
 from omnigraph.query.logical_plan import HopDirection
 from omnigraph.query.walk_plan import WalkBinding
@@ -38,10 +38,8 @@ class WalkAccess:
         self.link = link
         self.walk: WalkBinding = link.walk
         self.context = context
-        element = link.walk.type.nodes.element
-        assert isinstance(element, NodeRef)  # noqa: S101 - a walk has nodes
-        # The type, or union of types, whose positions are the nodes of walks.
-        self.space = element.name
+        # The type, or union of types, whose positions are the nodes of walks while they are searched.
+        self.space = link.walk.searched.name
         self.bounds = WalkBounds(kind=link.walk.kind, low=link.low, high=link.high)
         self._graph: WalkGraph | None = None
 
@@ -129,6 +127,13 @@ class WalkAccess:
 
     def store(self, walks: WalkList) -> Ints:
         """Store walks as values of the path variable, and return their indices."""
+        nodes, edges = self.walk.type.nodes.element, self.walk.type.edges.element
+        assert isinstance(nodes, NodeRef) and isinstance(edges, EdgeRef)  # noqa: S101, PT018 - a walk has both
+        # The parts of a longer path share the types of all of it.
+        if nodes.name != self.space:
+            walks = replace(walks, nodes=convert_positions(walks.nodes, self.space, nodes.name, self.context))
+        if edges.name != self.link.edge:
+            walks = replace(walks, edges=convert_positions(walks.edges, self.link.edge, edges.name, self.context))
         return self.context.values.append(self.walk.variable, to_arrow(walks, self.walk), self.context.budget)
 
 

@@ -71,7 +71,7 @@ def _fold_chosen(block: ValueBlock, frame: Frame, numbers: NDArray[np.int64], si
     frame, numbers = _choose_rows(block, frame, numbers, size)
     groups = Groups(numbers, size, np.zeros(0, np.int64))
     if block.kind is BlockKind.COLLECT and block.value is not None:
-        return _collect(frame, block.value, numbers, size)
+        return _collect(frame, block.value, numbers, size, keeps_nulls=block.keeps_nulls)
     return fold_groups(frame, groups, block.aggregate, log)
 
 
@@ -132,11 +132,10 @@ def _number_within(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
     return places
 
 
-def _collect(frame: Frame, value: Expr, numbers: NDArray[np.int64], size: int) -> pa.Array:
+def _collect(frame: Frame, value: Expr, numbers: NDArray[np.int64], size: int, *, keeps_nulls: bool) -> pa.Array:
     """Return the list of values of each combination, in the order of the rows, which is by combination."""
     values = frame.evaluate_stored(value)
-    if values.null_count:
-        # A list has no nulls.
+    if values.null_count and not keeps_nulls:
         numbers = numbers[is_valid(values)]
         values = values.drop_null()
     counts = np.bincount(numbers, minlength=size)

@@ -52,7 +52,7 @@ from omnigraph.query.expr import (
     ValueRef,
     Window,
 )
-from omnigraph.query.expr_tree import list_children, map_children
+from omnigraph.query.expr_tree import list_children, map_children, walk
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import EnumOf, ListOf, Scalar, ValueType, VectorOf
 
@@ -115,6 +115,9 @@ class ExpressionPrinter:
         Raises:
             UnsupportedForm: No engine of tables can evaluate a part of it.
         """
+        if is_strict(expr):
+            # An engine of tables chooses when it evaluates a condition, also for rows that another one drops.
+            raise UnsupportedForm("a condition whose calculation may fail")
         return self._print(expr, find_column)
 
     # --- what is printed ---------------------------------------------------------------------------
@@ -316,6 +319,11 @@ def _find_unsupported(expr: Expr) -> str | None:
     if isinstance(expr, Prop | Identity | ValueRef):
         return f"`${expr.variable}` in this place"
     return _UNSUPPORTED.get(type(expr))
+
+
+def is_strict(expr: Expr) -> bool:
+    """Return whether a calculation in a condition is an error where it has no value."""
+    return any(isinstance(part, Computed) and part.is_strict for part in walk(expr))
 
 
 def can_overflow(expr: Expr, find_column: FindColumn = lambda _: None) -> bool:

@@ -59,6 +59,8 @@ def bind_block(state: LoweringState, step: BindValue, inner: LoweringState) -> N
         UnsupportedForm: The value has no relational form.
     """
     block = step.block
+    if block.keeps_nulls:
+        raise UnsupportedForm("a list that keeps nulls")
     columns = state.list_shared(step.shared)
     for expr in block.exprs:
         _check_plain(inner, expr, block)

@@ -205,9 +205,6 @@ class CypherPatterns:
         if cursor.accept(".."):
             high = self._accept_bound()
         span = star.span.to(cursor.previous)
-        if low is not None and high is not None and high < low:
-            cursor.report(span, f"the bounds {low} and {high} are the wrong way round", f"write `*{high}..{low}`")
-            low, high = high, low
         return tree.Length(low=low, high=high, span=span)
 
     def _accept_bound(self) -> int | None:

@@ -1,6 +1,6 @@
 """Bind the tree of a Cypher statement to a schema: a typed logical plan, or its errors, and warnings about names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from omnigraph.lang.cypher import tree
@@ -45,14 +45,23 @@ def infer_parameters(params: Mapping[str, object]) -> dict[str, ParameterForm]:
 
 
 def flatten_parameters(params: Mapping[str, object]) -> dict[str, object]:
-    """Return the values by the names of the plan's parameters: a map has one for each of its keys."""
+    """Return the values by the names of the plan's parameters: maps and lists of other than values have several."""
     flat: dict[str, object] = {}
     for name, value in params.items():
         if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": each for key, each in flatten_parameters(value).items()}
+            parts = value
+        elif isinstance(value, list | tuple) and _has_parts(value):
+            parts = {str(index): item for index, item in enumerate(value)}
         else:
             flat[name] = value
+            continue
+        flat |= {f"{name}.{key}": each for key, each in flatten_parameters(parts).items()}
     return flat
+
+
+def _has_parts(items: Sequence[object]) -> bool:
+    """Return whether a list is no parameter of the plan, whose lists hold values of one type."""
+    return any(item is None or isinstance(item, Mapping | list | tuple) for item in items)
 
 
 def _infer_parameter(value: object) -> ParameterForm:
@@ -61,8 +70,8 @@ def _infer_parameter(value: object) -> ParameterForm:
             return ParameterForm()
         case Mapping():
             return ParameterForm(fields=infer_parameters(value))
-        case list() | tuple() if any(isinstance(each, Mapping) for each in value):
-            return ParameterForm(has_records=True)
+        case list() | tuple() if _has_parts(value):
+            return ParameterForm(items=tuple(map(_infer_parameter, value)))
         case list() | tuple():
             types = [_infer_scalar(each) for each in value]
             # JSON writes `[1, 2.5]` for a list of fractions.

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
-from omnigraph.query.cypher import values
+from omnigraph.query.cypher import lists, values
+from omnigraph.query.cypher.moments import read_component
 from omnigraph.query.cypher.properties import find_property, read_property, warn_omissions
 from omnigraph.query.cypher.scope import EntityVariable
 from omnigraph.query.expr import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from omnigraph.query.cypher.expressions import ExpressionBinder
 
 _F = ScalarFunction
-LIST_NULLS_HELP = "lists hold no null here: leave it out by `WHERE … IS NOT NULL`, or replace it by `coalesce(…)`"
 
 
 def bind_property(binder: "ExpressionBinder", expr: tree.Property) -> Expr:
@@ -59,46 +59,21 @@ def bind_case(binder: "ExpressionBinder", expr: tree.Case) -> Expr:
     nodes = [value for _, value in expr.branches]
     bound = [binder.bind(value) for value in nodes]
     bound.append(values.build_unknown(expr.span) if expr.otherwise is None else binder.bind(expr.otherwise))
+    if all(map(values.is_null, bound)):
+        return values.build_unknown(expr.span)
+    # Lists whose type is by chance stay literals where they are all the same.
+    if all(value == bound[0] and values.is_untyped_list(value) for value in bound):
+        return bound[0]
     agreed = values.agree(bound)
     if agreed is None:
-        binder.refuse_type(expr.span, f"the values of a `CASE` have no common type: {list_types(bound)}")
+        binder.refuse_type(expr.span, f"the values of a `CASE` have no common type: {values.list_types(bound)}")
     branches = tuple(zip(conditions, agreed, strict=False))
     return Case(branches=branches, otherwise=agreed[-1], origin=expr.span)
 
 
-def list_types(bound: list[Expr]) -> str:
-    """Return the types of values, for a message."""
-    return ", ".join(dict.fromkeys(values.describe(value.type) for value in bound if not values.is_null(value)))
-
-
 def bind_list(binder: "ExpressionBinder", expr: tree.ListLiteral) -> Expr:
     """Bind a list of values."""
-    bound = [binder.bind(item) for item in expr.items]
-    return build_list(binder, bound, expr.span)
-
-
-def build_list(binder: "ExpressionBinder", bound: list[Expr], span: Span) -> Expr:
-    """Return a list of values of one type, none of which can be null."""
-    if not bound:
-        return Const(value=(), type=ListOf(Scalar.STRING), origin=span)
-    # Lists of the plan hold no null, as those of properties.
-    if any(map(values.is_null, bound)):
-        binder.refuse_form(span, "a list with null is not supported", LIST_NULLS_HELP)
-    if any(value.nullable for value in bound):
-        binder.refuse_form(span, "a list whose elements may be null is not supported", LIST_NULLS_HELP)
-    agreed = values.agree(bound)
-    if agreed is None:
-        binder.refuse_form(
-            span,
-            f"a list of several types is not supported: {list_types(bound)}",
-            "make them one, by `toString(…)`",
-        )
-    element = agreed[0].type
-    if all(isinstance(value, Const) for value in agreed) and isinstance(element, Scalar):
-        items = tuple(value.value for value in agreed if isinstance(value, Const))
-        return Const(value=items, type=ListOf(element), origin=span)
-    type_ = ListOf(element) if isinstance(element, Scalar) else ArrayOf(element)
-    return binder.compute(_F.LIST, agreed, type_, span, can_fail=False)
+    return lists.build_list(binder, [binder.bind(item) for item in expr.items], expr.span)
 
 
 def build_map(binder: "ExpressionBinder", items: dict[str, Expr], span: Span) -> Expr:
@@ -139,11 +114,10 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
         return bind_property(binder, tree.Property(operand=expr.operand, key=key, span=expr.span))
     index = binder.bind(expr.index)
     # An empty list has no type of its own, and no element.
-    if values.is_null(operand) or values.is_null(index) or values.is_empty_list(operand):
+    if values.is_null(operand) or values.is_null(index) or values.is_untyped_list(operand):
         return values.build_unknown(expr.span)
     if not isinstance(operand.type, ListOf | ArrayOf):
-        help_ = "the name of a property stands in the text: `n.name` or `n['name']`"
-        binder.refuse_form(expr.span, "a property whose name is a value is not supported", help_)
+        return _read_by_name(binder, operand, index, expr)
     if not values.is_integer(index):
         binder.refuse_type(expr.index.span, f"an index is a whole number, but this is {values.describe(index.type)}")
     if isinstance(index, Const) and isinstance(index.value, int) and index.value < 0:
@@ -152,6 +126,25 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
     elif not isinstance(index, Const):
         index = _count_from_end(binder, operand, index, expr.span)
     return binder.compute(_F.ELEMENT, (operand, index), operand.type.element, expr.span, can_fail=True)
+
+
+def _read_by_name(binder: "ExpressionBinder", operand: Expr, index: Expr, expr: tree.Subscript) -> Expr:
+    """Return an entry of a map by a key that is a value: the entries need one type for that."""
+    items = values.list_items(operand)
+    if not isinstance(operand.type, NodeRef | EdgeRef) and items is None:
+        binder.refuse_type(expr.span, f"`[…]` needs a list or a map, but this is {values.describe(operand.type)}")
+    if not values.is_text_value(index):
+        binder.refuse_type(expr.index.span, f"a key is a String, but this is {values.describe(index.type)}")
+    agreed = None if items is None else values.agree(list(items.values()))
+    if items is None or agreed is None:
+        help_ = "the name of a property stands in the text: `n.name` or `n['name']`"
+        binder.refuse_form(expr.span, "a property whose name is a value is not supported", help_)
+    branches = []
+    for name, value in zip(items, agreed, strict=True):
+        test = values.compare(Op.EQ, index, values.build_const(name, expr.span), expr.span)
+        assert test is not None  # noqa: S101 - texts compare
+        branches.append((test, value))
+    return Case(branches=tuple(branches), otherwise=values.build_null(agreed[0].type, expr.span), origin=expr.span)
 
 
 def _count_from_end(binder: "ExpressionBinder", operand: Expr, index: Expr, span: Span) -> Expr:
@@ -173,20 +166,7 @@ def bind_slice(binder: "ExpressionBinder", expr: tree.Slice) -> Expr:
         binder.refuse_type(expr.operand.span, f"`[…]` needs a list, but this is {values.describe(operand.type)}")
     if values.is_empty_list(operand):
         return operand
-    low, high = (None if each is None else _read_bound(binder, each, expr.span) for each in bounds)
-    start = low or 0
-    arguments: tuple[Expr, ...] = (operand, values.build_const(start, expr.span))
-    if high is not None:
-        arguments = (*arguments, values.build_const(max(high - start, 0), expr.span))
-    return binder.compute(_F.SLICE, arguments, operand.type, expr.span, can_fail=False)
-
-
-def _read_bound(binder: "ExpressionBinder", bound: Expr, span: Span) -> int:
-    value = bound.value if isinstance(bound, Const) else None
-    if not isinstance(value, int) or value < 0:
-        help_ = "the bounds of a part are whole numbers of at least 0 in the text: `list[1..3]`"
-        binder.refuse_form(span, "these bounds are not supported", help_)
-    return value
+    return lists.cut(binder, operand, bounds[0], bounds[1], expr.span)
 
 
 def read_item(value: Expr, name: str) -> Expr:
@@ -237,6 +217,10 @@ def read_moment(binder: "ExpressionBinder", operand: Expr, expr: tree.Property) 
     """Return a part of a Date or DateTime."""
     part = _PARTS.get(expr.key.text.lower())
     is_moment = operand.type in (Scalar.DATE, Scalar.DATETIME)
+    if part is None and is_moment:
+        component = read_component(binder, operand, expr.key.text, expr.span)
+        if component is not None:
+            return component
     if part is None or not is_moment or (part in (_F.HOUR, _F.MINUTE, _F.SECOND) and operand.type is Scalar.DATE):
         message = f"{binder.show(expr.operand)} is {values.describe(operand.type)}, which has no `{expr.key.text}`"
         binder.refuse_type(expr.span, message)

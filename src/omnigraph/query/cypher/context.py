@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher.findings import CypherFindings
 from omnigraph.query.cypher.names import CypherNames
-from omnigraph.query.cypher.scope import FreshNames
+from omnigraph.query.cypher.scope import EntityVariable, FreshNames
 from omnigraph.query.expr import Expr, ExprType, Parameter
 from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW
 from omnigraph.query.logical_plan import (
     Pattern,
     PatternBlock,
@@ -23,12 +24,22 @@ from omnigraph.schema.types import ValueType
 
 @dataclass(frozen=True, slots=True)
 class ParameterForm:
-    """The type of a parameter's value; None is null. A map has a parameter for each of its keys."""
+    """The type of a parameter's value; None is null.
+
+    A map has a parameter for each of its keys, and a list of nulls, lists or maps for each of its items.
+    """
 
     type: ValueType | None = None
     fields: Mapping[str, "ParameterForm"] | None = None
-    has_records: bool = False
-    """Whether it is a list of maps."""
+    items: tuple["ParameterForm", ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnds:
+    """The nodes at the ends of a relationship, its start first if it is followed in its direction."""
+
+    nodes: tuple[EntityVariable, EntityVariable]
+    is_directed: bool
 
 
 @dataclass
@@ -43,6 +54,14 @@ class CypherContext:
     fresh: FreshNames = field(default_factory=FreshNames)
     types: dict[str, ExprType] = field(default_factory=dict)
     declared: dict[str, Parameter] = field(default_factory=dict)
+    full_lists: set[str] = field(default_factory=set)
+    """The variables that are lists without nulls."""
+    ends: dict[str, KnownEnds] = field(default_factory=dict)
+    """The ends of single relationships, by their variable."""
+    live: set[str] = field(default_factory=set)
+    """The nodes that the clauses since the last projection bind, named or not."""
+    nullable_values: set[str] = field(default_factory=set)
+    """The variables that are elements of lists and may be null."""
 
     def declare(self, name: str | None, type_: ExprType) -> str:
         """Return the name of a new plan variable of this type."""
@@ -61,7 +80,8 @@ class CypherContext:
         _collect_reads(pattern, read)
         for expr in exprs:
             read.update(dict.fromkeys(find_variables(expr)))
-        own = _collect_bound(pattern)
+        # A condition along a walk reads its row, which is no variable of the outside.
+        own = _collect_bound(pattern) | {ROW}
         outside = (name for name in read if name not in own)
         return tuple(SharedVariable(variable=name, type=self.types[name]) for name in outside)
 

@@ -47,6 +47,8 @@ class PatternHop:
     members: list[HopMember] = field(default_factory=list)
     value: Expr | None = None
     """The relationship, or the walk."""
+    path: "tuple[list[PatternNode], list[PatternHop]] | None" = None
+    """The nodes and hops of the named path of several hops that it is a part of."""
 
     @property
     def is_walk(self) -> bool:

@@ -3,6 +3,7 @@
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
+from omnigraph.query.cypher.lists import may_hold_null
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, EntityVariable
 from omnigraph.query.expr import ArrayOf, EdgeRef, Expr, NodeRef, ValueRef
 from omnigraph.query.logical_plan import EachBlock, Pattern
@@ -27,11 +28,15 @@ def build_each(
         origin=span,
     )
     variable: EntityVariable | ComputedVariable
-    if values.is_empty_list(source):
+    if values.is_untyped_list(source):
         variable = ComputedVariable(value=values.build_unknown(span))
     elif isinstance(element, NodeRef | EdgeRef):
         variable = EntityVariable(name=chosen, type=element)
     else:
-        variable = ComputedVariable(value=ValueRef(variable=chosen, type=element, nullable=False, origin=span))
+        # What a list holds may be null, but for the lists that are known to be full.
+        nullable = may_hold_null(context, source)
+        if nullable:
+            context.nullable_values.add(chosen)
+        variable = ComputedVariable(value=ValueRef(variable=chosen, type=element, nullable=nullable, origin=span))
     place = ValueRef(variable=position, type=Scalar.I64, nullable=False, origin=span)
     return block, scope.add(name, variable), place

@@ -7,6 +7,7 @@ from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher import values
+from omnigraph.query.cypher.aggregates import bind_aggregate, is_aggregate
 from omnigraph.query.cypher.composites import (
     bind_case,
     bind_list,
@@ -17,7 +18,8 @@ from omnigraph.query.cypher.composites import (
     build_map,
 )
 from omnigraph.query.cypher.context import CypherContext, ParameterForm
-from omnigraph.query.cypher.functions import bind_aggregate, bind_function, is_aggregate
+from omnigraph.query.cypher.functions import bind_function
+from omnigraph.query.cypher.lists import build_list
 from omnigraph.query.cypher.names import suggest
 from omnigraph.query.cypher.operators import bind_binary, bind_comparison, bind_unary
 from omnigraph.query.cypher.properties import bind_labels_test
@@ -34,6 +36,8 @@ from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 
 _F = ScalarFunction
+# Each of these items becomes a parameter of its own.
+MAX_PARAMETER_ITEMS = 1_000
 
 
 class Subqueries(Protocol):
@@ -67,10 +71,12 @@ class ExpressionBinder:
     subqueries: Subqueries
     blocks: list[PatternBlock] = field(default_factory=list)
     allows_aggregates: bool = False
+    is_condition: bool = False
+    """Whether a pattern may stand here: in a condition, and in `exists(…)`."""
 
     def at(self, scope: CypherScope) -> "ExpressionBinder":
         """Return a binder of the same place with other variables and blocks of its own."""
-        return replace(self, scope=scope, blocks=[], allows_aggregates=False)
+        return replace(self, scope=scope, blocks=[], allows_aggregates=False, is_condition=False)
 
     def bind(self, expr: tree.Expr) -> Expr:
         """Return the typed expression.
@@ -104,7 +110,11 @@ class ExpressionBinder:
 
     def bind_condition(self, expr: tree.Expr) -> Expr:
         """Return a predicate."""
-        value = self.bind(expr)
+        was_condition, self.is_condition = self.is_condition, True
+        try:
+            value = self.bind(expr)
+        finally:
+            self.is_condition = was_condition
         if values.is_null(value):
             return values.build_unknown(expr.span)
         if value.type is not Scalar.BOOL:
@@ -149,9 +159,13 @@ class ExpressionBinder:
                 (key, self._declare_parameter(f"{name}.{key}", each, origin)) for key, each in given.fields.items()
             )
             return RecordExpr(items=tuple(items), origin=origin)
-        if given.has_records:
-            help_ = "pass each key as a list of its own, or ask in `.gq`, whose parameters may be lists of records"
-            self.refuse_form(origin, f"the parameter `${name}` is a list of maps, which is not supported", help_)
+        if given.items is not None:
+            if len(given.items) > MAX_PARAMETER_ITEMS:
+                help_ = "pass each key as a list of its own, or ask in `.gq`, whose parameters may be lists of records"
+                message = f"the parameter `${name}` is a list of more than {MAX_PARAMETER_ITEMS} maps, lists or nulls"
+                self.refuse_form(origin, message, help_)
+            parts = [self._declare_parameter(f"{name}.{index}", item, origin) for index, item in enumerate(given.items)]
+            return build_list(self, parts, origin)
         if given.type is None:
             return values.build_unknown(origin)
         self.context.declared[name] = Parameter(name=name, type=given.type, nullable=False, origin=origin)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.lang.cypher.writing_clauses import WRITING_WORDS
-from omnigraph.query.cypher.functions import AGGREGATES, FUNCTIONS
+from omnigraph.query.cypher.aggregates import list_aggregates
+from omnigraph.query.cypher.functions import FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,13 @@ _DONE: Final = (
     ("patterns", "types, `:A|B`", "MATCH (a:Person)-[r:KNOWS|FOLLOWS]->(b) RETURN type(r)"),
     ("patterns", "variable lengths", "MATCH (a:Person)-[r:KNOWS*1..3]->(b) RETURN size(r)"),
     ("patterns", "variable lengths without an upper bound", "MATCH (a:Person)-[:KNOWS*]->(b) RETURN b.name"),
+    ("patterns", "properties along a length", "MATCH (a:Person)-[:KNOWS*2 {km: 1.0}]->(b) RETURN b"),
     ("patterns", "named paths", "MATCH p = (a:Person)-[:KNOWS]->(b) RETURN nodes(p)"),
+    (
+        "patterns",
+        "paths of lengths and hops",
+        "MATCH p = (a:Person)-[:KNOWS*1..2]->()-[:WORKS_AT]->() RETURN length(p)",
+    ),
     ("patterns", "`shortestPath`", "MATCH p = shortestPath((a:Person)-[:KNOWS*]->(b:Person)) RETURN length(p)"),
     ("patterns", "`allShortestPaths`", "MATCH p = allShortestPaths((a:Person)-[:KNOWS*]->(b:Person)) RETURN length(p)"),
     ("expressions", "`AND`, `OR`, `XOR`, `NOT`", "RETURN NOT (true XOR false) AS x"),
@@ -47,6 +54,15 @@ _DONE: Final = (
     ("expressions", "`||`", "RETURN 'a' || 'b' AS x"),
     ("expressions", "labels as a condition", "MATCH (n) WHERE n:Person RETURN n.name"),
     ("expressions", "elements and parts of lists", "RETURN [1, 2, 3][-1] AS x, [1, 2, 3][0..2] AS y"),
+    ("expressions", "lists with null", "RETURN [1, null] AS x"),
+    ("expressions", "lists that are joined", "RETURN [1] + [2] + 3 AS x"),
+    (
+        "expressions",
+        "lists that are compared, in three-valued logic",
+        "RETURN [1, null] = [1, 2] AS x, [1] < [1, 2] AS y",
+    ),
+    ("expressions", "groups, `DISTINCT` and order by lists", "MATCH (n) RETURN labels(n) AS l, count(*) ORDER BY l"),
+    ("expressions", "maps that are compared", "RETURN {a: 1} = {a: 1} AS x"),
     ("expressions", "maps, map projections", "MATCH (p:Person) RETURN p {.name, years: p.age}"),
     ("expressions", "`CASE`", "MATCH (p:Person) RETURN CASE WHEN p.age > 3 THEN 'x' ELSE 'y' END AS x"),
     ("expressions", "list comprehensions", "RETURN [x IN [1, 2] WHERE x > 1 | x * 2] AS x"),
@@ -54,6 +70,11 @@ _DONE: Final = (
     ("expressions", "pattern predicates", "MATCH (p:Person) WHERE NOT (p)-[:KNOWS]->() RETURN p.name"),
     ("expressions", "pattern comprehensions", "MATCH (p:Person) RETURN [(p)-[:KNOWS]->(q) | q.name] AS x"),
     ("expressions", "`EXISTS { }`, `COUNT { }`", "MATCH (p:Person) RETURN COUNT { (p)-[:KNOWS]->() } AS n"),
+    (
+        "expressions",
+        "blocks of several clauses",
+        "MATCH (p:Person) WHERE EXISTS { MATCH (p)-->(q) WITH p, count(q) AS n WHERE n > 1 } RETURN p.name",
+    ),
     ("expressions", "`COLLECT { }`", "MATCH (p:Person) RETURN COLLECT { MATCH (p)-[:KNOWS]->(q) RETURN q.name } AS x"),
     ("expressions", "`reduce` that is a sum", "RETURN reduce(t = 0, x IN [1, 2] | t + x) AS x"),
 )
@@ -62,12 +83,21 @@ _REFUSED: Final = (
     ("clauses", "several statements", "RETURN 1; RETURN 2", "run them one after the other"),
     ("patterns", "quantified patterns", "MATCH (a)-[:KNOWS]->+(b) RETURN b", "`-[:KNOWS*]->`"),
     ("patterns", "path selectors", "MATCH p = SHORTEST 1 (a)-[:KNOWS]->(b) RETURN p", "`shortestPath(…)`"),
-    ("patterns", "conditions inside a length", "MATCH (a)-[:KNOWS*2 {km: 1.0}]->(b) RETURN b", "test them afterwards"),
-    ("expressions", "lists with null", "RETURN [1, null] AS x", "leave it out, or use `coalesce`"),
+    (
+        "patterns",
+        "a `WHERE` inside a length",
+        "MATCH (a)-[r:KNOWS*2 WHERE r.km > 1]->(b) RETURN b",
+        "properties in braces",
+    ),
+    ("expressions", "empty maps", "RETURN {} AS x", "give it a key"),
+    (
+        "expressions",
+        "a block with `DISTINCT` or `LIMIT` in a `WITH`",
+        "MATCH (p:Person) RETURN COUNT { MATCH (p)-->(q) WITH q LIMIT 1 RETURN q } AS n",
+        "write the clauses before the block",
+    ),
+    ("expressions", "zones", "RETURN datetime('2026-01-31T09:30:00+02:00') AS x", "an instant of UTC"),
     ("expressions", "lists of several types", "RETURN [1, 'a'] AS x", "make them one, by `toString`"),
-    ("expressions", "lists that are joined", "RETURN [1] + [2] AS x", "`collect` the values of both"),
-    ("expressions", "lists that are compared", "RETURN [1] = [1] AS x", "compare their elements"),
-    ("expressions", "groups by a list", "MATCH (n) RETURN labels(n), count(*)", "group by `labels(n)[0]`"),
     ("expressions", "property names from data", "MATCH (p:Person) RETURN p[p.name] AS x", "name the property"),
     ("expressions", "`reduce` that is no sum", "RETURN reduce(t = 1, x IN [2] | t * x) AS x", "`UNWIND` and aggregate"),
     ("expressions", "type predicates", "RETURN 1 IS :: INTEGER AS x", "types are static"),
@@ -85,7 +115,10 @@ def list_features() -> tuple[CypherFeature, ...]:
 def list_functions() -> tuple[tuple[str, str | None], ...]:
     """Return how each function and aggregate is written, and, if it is refused, what to write instead."""
     scalar = [(each.usage if each.bind else each.name, each.instead or None) for each in FUNCTIONS.values()]
-    return (*sorted((f"{name}(…)", None) for name in AGGREGATES), *sorted(scalar, key=lambda each: each[0].lower()))
+    return (
+        *sorted((f"{name}(…)", None) for name in list_aggregates()),
+        *sorted(scalar, key=lambda each: each[0].lower()),
+    )
 
 
 def list_writing_clauses() -> tuple[tuple[str, str], ...]:

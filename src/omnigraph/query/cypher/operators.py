@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from omnigraph.lang.cypher import tree
 from omnigraph.query.cypher import values
+from omnigraph.query.cypher.lists import find_item, join, may_hold_null
 from omnigraph.query.expr import (
     And,
     ArrayOf,
     Case,
+    Const,
     Contains,
     EdgeRef,
     Expr,
@@ -20,7 +22,7 @@ from omnigraph.query.expr import (
     StartsWith,
 )
 from omnigraph.query.scalar_functions import ScalarFunction, widen
-from omnigraph.query.union_types import is_part, list_members
+from omnigraph.query.union_types import is_part
 from omnigraph.schema.types import ListOf, Scalar, are_comparable
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ _COMPARISONS: Final = {
     tree.CompareOp.GT: Op.GT,
     tree.CompareOp.GE: Op.GE,
 }
+# Sums, differences and products of these have 64 bits.
+_SMALL: Final = (Scalar.I32, Scalar.U32)
 _ARITHMETIC: Final = {
     tree.BinaryOp.SUBTRACT: _F.SUBTRACT,
     tree.BinaryOp.MULTIPLY: _F.MULTIPLY,
@@ -58,7 +62,7 @@ def bind_unary(binder: "ExpressionBinder", expr: tree.Unary) -> Expr:
     if expr.op is tree.UnaryOp.PLUS:
         return operand
     type_ = widen((values.get_value_type(operand),))
-    return binder.compute(_F.NEGATE, (operand,), type_, expr.span, can_fail=True)
+    return values.be_strict(binder.compute(_F.NEGATE, (operand,), type_, expr.span, can_fail=True))
 
 
 def bind_binary(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
@@ -111,23 +115,12 @@ def _bind_in(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
         assert is_empty is not None  # noqa: S101 - numbers compare
         branch = (is_empty, values.build_const(value=False, origin=expr.span))
         return Case(branches=(branch,), otherwise=values.build_unknown(expr.span), origin=expr.span)
-    is_list = isinstance(element.type, ListOf | ArrayOf) or isinstance(type_.element, ListOf | ArrayOf)
-    is_kin = isinstance(element.type, NodeRef | EdgeRef) and isinstance(type_.element, NodeRef | EdgeRef)
-    overlaps = is_kin and set(list_members(str(element.type))) & set(list_members(str(type_.element)))
-    if is_list or (overlaps and not _is_element(element, type_)):
-        binder.refuse_form(expr.span, "this `IN` is not supported", "compare the elements: `any(x IN list WHERE …)`")
-    if not _is_element(element, type_):
-        return values.decide_unless_null((element, collection), truth=False, origin=expr.span)
+    is_plain = _is_element(element, type_) and not may_hold_null(binder.context, collection)
+    if not is_plain or element.nullable:
+        return find_item(binder, element, collection, expr.span)
     if isinstance(type_, ArrayOf):
         element = values.convert(element, type_.element)
-    test = In(element=element, collection=collection, origin=expr.span)
-    if not element.nullable:
-        return test
-    size = binder.compute(_F.SIZE, (collection,), Scalar.I64, expr.span, can_fail=False)
-    is_empty = values.compare(Op.EQ, size, values.build_const(0, expr.span), expr.span)
-    assert is_empty is not None  # noqa: S101 - numbers compare
-    branch = (is_empty, values.build_const(value=False, origin=expr.span))
-    return Case(branches=(branch,), otherwise=test, origin=expr.span)
+    return In(element=element, collection=collection, origin=expr.span)
 
 
 def _is_element(element: Expr, type_: ListOf | ArrayOf) -> bool:
@@ -169,6 +162,8 @@ def _bind_arithmetic(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
     if values.is_null(left) or values.is_null(right):
         return values.build_unknown(expr.span)
     is_sum = expr.op in (tree.BinaryOp.ADD, tree.BinaryOp.CONCAT)
+    if is_sum and (values.is_list(left) or values.is_list(right)):
+        return join(binder, left, right, expr.span)
     if is_sum and (values.is_text_value(left) or values.is_text_value(right)):
         return _concatenate(binder, expr, left, right)
     if not (values.is_number(left) and values.is_number(right)):
@@ -179,7 +174,16 @@ def _bind_arithmetic(binder: "ExpressionBinder", expr: tree.Binary) -> Expr:
     function = _ARITHMETIC.get(expr.op, _F.ADD)
     # An overflow is an error; only a float can leave its range and become null.
     can_fail = widen(types) is not Scalar.I64
-    return binder.compute(function, (left, right), widen(types), expr.span, can_fail=can_fail)
+    computed = binder.compute(function, (left, right), widen(types), expr.span, can_fail=can_fail)
+    return values.be_strict(computed) if _may_fail(function, left, right) else computed
+
+
+def _may_fail(function: ScalarFunction, left: Expr, right: Expr) -> bool:
+    """Return whether a calculation may overflow, or divide by zero."""
+    if function in (_F.QUOTIENT, _F.REMAINDER):
+        # The smallest integer divided by -1 has no value either.
+        return not (isinstance(right, Const) and right.value not in (0, -1))
+    return not (left.type in _SMALL and right.type in _SMALL)
 
 
 def _concatenate(binder: "ExpressionBinder", expr: tree.Binary, left: Expr, right: Expr) -> Expr:
@@ -199,9 +203,6 @@ def _concatenate(binder: "ExpressionBinder", expr: tree.Binary, left: Expr, righ
 
 def _refuse_operands(binder: "ExpressionBinder", expr: tree.Binary, left: Expr, right: Expr) -> NoReturn:
     sides = f"{values.describe(left.type)} and {values.describe(right.type)}"
-    if values.is_list(left) or values.is_list(right):
-        help_ = "collect the values of both by one `UNWIND` or `collect`"
-        binder.refuse_form(expr.span, "lists can't be joined or extended", help_)
     binder.refuse_type(expr.span, f"`{expr.op.value}` can't be applied to {sides}")
 
 

@@ -1,6 +1,7 @@
 """The values of named paths, and relationships of one `MATCH` that are kept apart."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import NoReturn
 
@@ -13,6 +14,7 @@ from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable, build_whole
 from omnigraph.query.expr import (
     ArrayOf,
+    Computed,
     Const,
     EdgeRef,
     Expr,
@@ -22,6 +24,7 @@ from omnigraph.query.expr import (
     Op,
     Or,
     RecordExpr,
+    WalkOf,
 )
 from omnigraph.query.expr_types import WALK_EDGES, WALK_NODES
 from omnigraph.query.logical_plan import (
@@ -43,24 +46,52 @@ def build_path(
     if len(hops) == 1 and hops[0].is_walk and hops[0].pattern.direction is not tree.Direction.IN:
         assert hops[0].value is not None  # noqa: S101 - it was bound before
         return ComputedVariable(value=hops[0].value)
-    if any(hop.is_walk for hop in hops):
-        help_ = "name the part with the variable length alone, written from its start: `p = (a)-[*1..3]->(b)`"
-        context.findings.refuse("C002", span, "a path of a variable length and other hops is not supported", help_)
     wholes = [
         build_whole(context.catalog, node.bound or EntityVariable(name=node.name, type=node.type), span)
         for node in nodes
     ]
     node_type = unite_nodes(member for whole in wholes for member in list_members(whole.type.name))
-    node_list = _build_list([values.convert(whole, node_type) for whole in wholes], node_type, span)
-    relationships = [hop.value for hop in hops if hop.value is not None]
-    items: list[tuple[str, Expr]] = [(WALK_NODES, node_list)]
-    if relationships:
-        edge_type = unite_edges(member.edge for hop in hops for member in hop.members)
-        parts = [values.convert(each, edge_type) for each in relationships]
-        items.append((WALK_EDGES, _build_list(parts, edge_type, span)))
-    else:
-        items.append((WALK_EDGES, Const(value=(), type=ListOf(Scalar.STRING), origin=span)))
+    edges = {member.edge for hop in hops for member in hop.members}
+    walk = next((hop.value for hop in hops if hop.is_walk and hop.value is not None), None)
+    if walk is not None and isinstance(walk.type, WalkOf) and isinstance(walk.type.nodes.element, NodeRef):
+        node_type = walk.type.nodes.element
+    node_parts = [_build_list([values.convert(wholes[0], node_type)], node_type, span)]
+    edge_parts: list[Expr] = []
+    edge_type = unite_edges(edges) if hops else None
+    for hop, target in zip(hops, wholes[1:], strict=True):
+        assert hop.value is not None and edge_type is not None  # noqa: S101, PT018 - it was bound before
+        if not hop.is_walk:
+            node_parts.append(_build_list([values.convert(target, node_type)], node_type, span))
+            edge_parts.append(_build_list([values.convert(hop.value, edge_type)], edge_type, span))
+            continue
+        # The first node of a walk is the one before it.
+        listed = _turn(hop, read_part(hop.value, WALK_NODES), span)
+        first = values.build_const(1, span)
+        node_parts.append(values.compute(ScalarFunction.SLICE, (listed, first), listed.type, span, "", can_fail=False))
+        edge_parts.append(list_relationships(hop))
+    items: list[tuple[str, Expr]] = [(WALK_NODES, _join(node_parts, span))]
+    none = Const(value=(), type=ListOf(Scalar.STRING), origin=span)
+    items.append((WALK_EDGES, _join(edge_parts, span) if edge_parts else none))
     return ComputedVariable(value=RecordExpr(items=tuple(items), origin=span))
+
+
+def _join(parts: list[Expr], span: Span) -> Expr:
+    """Return the lists of the parts of a path as one; single elements stay together."""
+    whole = parts[0]
+    for part in parts[1:]:
+        is_plain = all(isinstance(each, Computed) and each.function is ScalarFunction.LIST for each in (whole, part))
+        if is_plain and isinstance(whole, Computed) and isinstance(part, Computed):
+            whole = replace(whole, arguments=(*whole.arguments, *part.arguments))
+        else:
+            whole = values.compute(ScalarFunction.JOIN_LISTS, (whole, part), whole.type, span, "", can_fail=False)
+    return whole
+
+
+def _turn(hop: PatternHop, listed: Expr, span: Span) -> Expr:
+    """Return a list of a walk in the order of the pattern: a walk is followed along its relationships."""
+    if hop.pattern.direction is not tree.Direction.IN:
+        return listed
+    return values.compute(ScalarFunction.REVERSE, (listed,), listed.type, span, "", can_fail=False)
 
 
 def _build_list(items: list[Expr], element: NodeRef | EdgeRef, span: Span) -> Expr:
@@ -123,6 +154,6 @@ def _refuse_separation(context: CypherContext, span: Span) -> NoReturn:
 
 
 def list_relationships(hop: PatternHop) -> Expr:
-    """Return the list of the relationships of a walk."""
+    """Return the list of the relationships of a walk, in the order of the pattern."""
     assert hop.value is not None  # noqa: S101 - it was bound before
-    return read_part(hop.value, WALK_EDGES)
+    return _turn(hop, read_part(hop.value, WALK_EDGES), hop.pattern.span)

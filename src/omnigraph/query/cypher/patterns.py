@@ -1,41 +1,50 @@
 """Bind one `MATCH`: variables with the types that fit, hops, relationships that differ, paths, and its conditions."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
+from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.bind_hops import simplify_members
 from omnigraph.query.cypher import values
-from omnigraph.query.cypher.context import CypherContext
+from omnigraph.query.cypher.context import CypherContext, KnownEnds
 from omnigraph.query.cypher.drafts import PatternHop, PatternNode
+from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder, Subqueries
 from omnigraph.query.cypher.operators import list_terms
 from omnigraph.query.cypher.paths import build_path, list_relationships, separate_hops
 from omnigraph.query.cypher.properties import build_type_test, read_property
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable, build_whole
 from omnigraph.query.expr import (
+    ArrayOf,
+    Const,
     EdgeRef,
     Entity,
     Expr,
     NodeRef,
+    Not,
     Op,
     RecordExpr,
     ValueRef,
 )
-from omnigraph.query.expr_types import WALK_LENGTH, build_walk_type
+from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_types import ROW, WALK_LENGTH, build_walk_type
 from omnigraph.query.logical_plan import (
     MAX_HOPS,
+    Exists,
     Hop,
     HopDirection,
     HopMember,
     NodeBinding,
     Pattern,
     PatternBlock,
+    ValueBlock,
 )
 from omnigraph.query.pattern_scope import build_edge_ref
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.query.walk_plan import WalkBinding, WalkKind, read_part
+from omnigraph.schema.types import ListOf, Scalar
 
 _WALK_KINDS = {
     tree.PathKind.ALL: WalkKind.PATH,
@@ -50,6 +59,21 @@ class Matched:
 
     pattern: Pattern
     scope: CypherScope
+    late: tuple[Expr, ...] = ()
+    """Conditions whose calculations may fail: they are for the matches that fulfil all others."""
+    marker: Expr | None = None
+    """What is null where an optional pattern that binds nothing has no match."""
+
+
+def join_late(matched: Matched) -> Pattern:
+    """Return a pattern with all of its conditions, for a block: it has no stage after the matches."""
+    if not matched.late:
+        return matched.pattern
+    pattern = matched.pattern
+    origin = matched.late[0].origin
+    # As one condition: it does not fail where one of the others decides.
+    whole = values.build_and((*pattern.filters, *matched.late), origin)
+    return replace(pattern, filters=(whole,))
 
 
 @dataclass
@@ -62,6 +86,7 @@ class MatchBinder:
     hops: list[PatternHop] = field(default_factory=list)
     filters: list[Expr] = field(default_factory=list)
     blocks: list[PatternBlock] = field(default_factory=list)
+    late: list[Expr] = field(default_factory=list)
 
     def bind(self, match: tree.Match, scope: CypherScope) -> Matched:
         """Return the pattern with all its conditions.
@@ -76,6 +101,7 @@ class MatchBinder:
         for hop in self.hops:
             self._refuse_unknown_zero(hop)
         is_empty = not all(node.types for node in self.nodes.values()) or not all(hop.members for hop in self.hops)
+        is_impossible = any(_has_empty_bounds(hop.pattern.length) for hop in self.hops)
         if is_empty and not (self.context.catalog.nodes and (self.context.catalog.edges or not self.hops)):
             return self._bind_nothing(match, scope)
         if is_empty:
@@ -88,7 +114,7 @@ class MatchBinder:
         for path, nodes, hops in paths:
             if path.variable is not None:
                 scope = scope.add(path.variable.text, build_path(self.context, path, nodes, hops))
-        if is_empty:
+        if is_empty or is_impossible:
             # A false condition is all that is left of it.
             no = values.build_const(value=False, origin=match.span)
             return Matched(Pattern(nodes=bindings, hops=tuple(built), filters=(no,)), scope)
@@ -103,7 +129,17 @@ class MatchBinder:
             filters=tuple(self.filters),
             blocks=(*self.blocks, *binder.blocks),
         )
-        return Matched(pattern, scope)
+        if match.optional and not pattern.types:
+            return self._mark(Matched(pattern, scope, tuple(self.late)), match)
+        return Matched(pattern, scope, tuple(self.late))
+
+    def _mark(self, matched: Matched, match: tree.Match) -> Matched:
+        """Return a pattern that binds a value, if only to tell whether it has a match."""
+        one = Const(value=(1,), type=ListOf(Scalar.I64), origin=match.span)
+        block, _, _ = build_each(self.context, "#match", one, match.span, matched.scope)
+        marker = ValueRef(variable=block.variable, type=Scalar.I64, nullable=True, origin=match.span)
+        pattern = replace(matched.pattern, blocks=(*matched.pattern.blocks, block))
+        return replace(matched, pattern=pattern, marker=marker)
 
     # --- drafting ----------------------------------------------------------------------------------
 
@@ -117,6 +153,8 @@ class MatchBinder:
                     continue
                 known = scope.find(name.text)
                 is_bound_again = isinstance(known, EntityVariable) and isinstance(known.type, EdgeRef)
+                is_list = any(name is hop.variable and hop.length is not None for hop in path.relationships)
+                is_bound_again = is_bound_again or (isinstance(known, ComputedVariable) and is_list)
                 if name.text in taken or (known is not None and (not is_bound_again or name is path.variable)):
                     message = f"`{name.text}` is already defined"
                     self.context.findings.refuse("C004", name.span, message, "give it another name")
@@ -132,8 +170,16 @@ class MatchBinder:
         hops = []
         for index, pattern in enumerate(path.relationships):
             edges = self.context.names.resolve_types(pattern.types)
+            known = None if pattern.variable is None else scope.find(pattern.variable.text)
+            if pattern.length is not None and isinstance(known, ComputedVariable):
+                # A walk over the relationships of a list has their types.
+                bound = values.get_inner_type(known.value.type)
+                edges &= frozenset(list_members(str(bound))) if isinstance(bound, EdgeRef) else edges
             hops.append(PatternHop(pattern, path.kind, nodes[index], nodes[index + 1], edges))
         self.hops += hops
+        if path.variable is not None and len(hops) > 1:
+            for hop in hops:
+                hop.path = (nodes, hops)
         return nodes, hops
 
     def _draft_node(self, node: tree.NodePattern, scope: CypherScope) -> PatternNode:
@@ -282,6 +328,10 @@ class MatchBinder:
         known = None if variable is None else scope.find(variable.text)
         name = self.context.declare(None if variable is None or known is not None else variable.text, edge)
         entity = EntityVariable(name=name, type=edge)
+        nodes = tuple(node.bound or EntityVariable(name=node.name, type=node.type) for node in (hop.left, hop.right))
+        if hop.pattern.direction is tree.Direction.IN:
+            nodes = nodes[::-1]
+        self.context.ends[name] = KnownEnds((nodes[0], nodes[1]), is_directed=not is_both)
         # Every hop binds its edge, so that parallel ones are rows of their own.
         hop.value = build_whole(self.context.catalog, entity, hop.pattern.span)
         if known is not None:
@@ -310,18 +360,34 @@ class MatchBinder:
             members, (source, target) = tuple(hop.members), (hop.left, hop.right)
         on_way = {end for member in members for end in (member.edge.source, member.edge.target)}
         ends = (source.type, target.type)
+        edges = {member.edge for member in members}
+        searched = unite_nodes(on_way.union(*(list_members(end.name) for end in ends)))
+        if hop.path is not None:
+            # The parts of a path become one list, whose elements have one type.
+            for other in hop.path[1]:
+                edges |= {member.edge for member in other.members}
+                on_way |= {end for member in other.members for end in (member.edge.source, member.edge.target)}
+            on_way = on_way.union(*(list_members(each.type.name) for each in hop.path[0]))
         node = unite_nodes(on_way.union(*(list_members(end.name) for end in ends)))
-        type_ = build_walk_type(node, edge)
+        type_ = build_walk_type(node, unite_edges(edges))
+        along, members = self._bind_along(hop, members, scope)
         variable = hop.pattern.variable
         name = self.context.declare(None, type_)
-        walk = WalkBinding(variable=name, kind=_WALK_KINDS[hop.kind], type=type_, origin=span)
+        walk = WalkBinding(
+            variable=name,
+            kind=_WALK_KINDS[hop.kind],
+            type=type_,
+            of=None if hop.path is None else searched,
+            origin=span,
+        )
         hop.value = ValueRef(variable=name, type=type_, nullable=False, origin=span)
         if variable is not None:
-            if hop.pattern.direction is tree.Direction.IN:
-                help_ = "write the pattern from its start: `(b)-[r*1..3]->(a)`"
-                message = "the relationships of a variable length against its direction are not supported"
-                self.context.findings.refuse("C002", variable.span, message, help_)
-            scope = scope.add(variable.text, ComputedVariable(value=list_relationships(hop)))
+            listed = list_relationships(hop)
+            known = scope.find(variable.text)
+            if known is None:
+                scope = scope.add(variable.text, ComputedVariable(value=listed))
+            else:
+                self.filters.append(self._require_same(hop, scope.read(known, span), listed))
         if high == 0:
             is_empty = values.compare(Op.EQ, read_part(hop.value, WALK_LENGTH), values.build_const(0, span), span)
             assert is_empty is not None  # noqa: S101 - numbers compare
@@ -335,11 +401,55 @@ class MatchBinder:
             ends=ends,
             low=low,
             high=None if high is None else max(high, low, 1),
+            along=along,
             walk=walk,
             origin=span,
         )
         del common
         return simplify_members(bound), scope
+
+    def _require_same(self, hop: PatternHop, known: Expr, listed: Expr) -> Expr:
+        """Return whether the relationships of a walk are those of a list."""
+        is_list = isinstance(known.type, ArrayOf) and isinstance(known.type.element, EdgeRef)
+        test = values.compare(Op.EQ, known, listed, hop.pattern.span) if is_list else None
+        if test is None:
+            help_ = "name another variable, and compare the relationships"
+            message = "a variable length over this variable is not supported"
+            self.context.findings.refuse("C002", hop.pattern.span, message, help_)
+        return test
+
+    def _bind_along(
+        self, hop: PatternHop, members: tuple[HopMember, ...], scope: CypherScope
+    ) -> tuple[tuple[Expr, ...], tuple[HopMember, ...]]:
+        """Return the conditions on each relationship of a walk, and the types that can fulfil them."""
+        pattern = hop.pattern
+        if pattern.where is not None:
+            help_ = "write the properties in braces: `[:KNOWS* {km: 1.0}]`"
+            self.context.findings.refuse(
+                "C002", pattern.span, "a `WHERE` inside a variable length is not supported", help_
+            )
+        if pattern.properties is None:
+            return (), members
+        binder = ExpressionBinder(self.context, scope, self.subqueries)
+        entries = self._list_entries(pattern.properties, binder)
+        catalog = self.context.catalog
+        names = {key.text for key, _ in entries}
+        owner = EntityVariable(name=ROW, type=unite_edges(member.edge for member in members))
+        props = [read_property(self.context, owner, key) for key, _ in entries]
+        fitting = tuple(
+            member for member in members if all(catalog.edges[member.edge.name].find_property(name) for name in names)
+        )
+        if not fitting:
+            return (values.build_const(value=False, origin=pattern.span),), members
+        tests: list[Expr] = []
+        for prop, (key, value) in zip(props, entries, strict=True):
+            test = values.compare(Op.EQ, prop, value, key.span)
+            if test is None or set(find_variables(test)) - {ROW} or binder.blocks:
+                help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.km = n.km)`"
+                message = "conditions of a variable length that read other variables are not supported"
+                self.context.findings.refuse("C002", key.span, message, help_)
+            tests.append(test)
+        return tuple(tests), fitting
 
     # --- conditions --------------------------------------------------------------------------------
 
@@ -356,7 +466,10 @@ class MatchBinder:
             self._bind_term(term, binder)
 
     def _bind_term(self, term: tree.Expr, binder: ExpressionBinder) -> None:
-        self.filters.append(binder.bind_condition(term))
+        condition = binder.bind_condition(term)
+        if _take_test(condition, binder.blocks):
+            return
+        (self.late if values.is_strict(condition) else self.filters).append(condition)
 
     def _bind_map(self, node: tree.NodePattern, binder: ExpressionBinder) -> None:
         if node.properties is not None:
@@ -376,8 +489,7 @@ class MatchBinder:
         if pattern.properties is None and pattern.where is None:
             return
         if hop.is_walk:
-            help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.weight > 1)`"
-            binder.refuse_form(pattern.span, "conditions inside a variable length are not supported", help_)
+            return
         if pattern.properties is not None:
             assert isinstance(hop.value, Entity)  # noqa: S101 - a single relationship
             owner = EntityVariable(name=hop.value.variable, type=hop.value.type)
@@ -388,21 +500,40 @@ class MatchBinder:
     def _bind_entries(
         self, properties: tree.MapLiteral | tree.Parameter, owner: EntityVariable, binder: ExpressionBinder
     ) -> None:
-        entries: Sequence[tuple[Name, Expr]]
-        if isinstance(properties, tree.MapLiteral):
-            entries = [(key, binder.bind(value)) for key, value in properties.entries]
-        else:
-            given = binder.bind(properties)
-            if not isinstance(given, RecordExpr):
-                binder.refuse_type(
-                    properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map"
-                )
-            entries = [(Name(name, properties.span), value) for name, value in given.items]
+        entries = self._list_entries(properties, binder)
         for key, value in entries:
             test = values.compare(Op.EQ, read_property(self.context, owner, key), value, key.span)
             if test is None:
                 binder.refuse_form(key.span, "lists and maps can't be compared", "compare their elements")
             self.filters.append(test)
+
+    def _list_entries(
+        self, properties: tree.MapLiteral | tree.Parameter, binder: ExpressionBinder
+    ) -> Sequence[tuple[Name, Expr]]:
+        if isinstance(properties, tree.MapLiteral):
+            return [(key, binder.bind(value)) for key, value in properties.entries]
+        given = binder.bind(properties)
+        if not isinstance(given, RecordExpr):
+            binder.refuse_type(properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map")
+        return [(Name(name, properties.span), value) for name, value in given.items]
+
+
+def _take_test(condition: Expr, blocks: list[PatternBlock]) -> bool:
+    """Turn the last block into one that only tests, if a condition is nothing but its value: a join without values."""
+    negated = isinstance(condition, Not)
+    tested = condition.term if isinstance(condition, Not) else condition
+    block = blocks[-1] if blocks else None
+    if not isinstance(tested, ValueRef) or not isinstance(block, ValueBlock) or block.variable != tested.variable:
+        return False
+    if block.kind is not BlockKind.EXISTS or not block.shared:
+        return False
+    blocks[-1] = Exists(shared=block.shared, pattern=block.pattern, negated=negated, origin=block.origin)
+    return True
+
+
+def _has_empty_bounds(length: tree.Length | None) -> bool:
+    """Return whether no walk has this length, as `*2..1` has it."""
+    return length is not None and length.low is not None and length.high is not None and length.high < length.low
 
 
 def _list_ends(hop: PatternHop, *, left: bool) -> frozenset[str]:

@@ -13,7 +13,7 @@ from omnigraph.query.cypher.scope import EntityVariable
 from omnigraph.query.expr import ArrayOf, Const, EdgeRef, Expr, ExprType, In, NodeRef, Prop, RecordOf
 from omnigraph.query.union_types import is_union, list_members, list_object_fields, resolve_types, unite_value_types
 from omnigraph.schema.catalog import Property
-from omnigraph.schema.types import ListOf, Scalar, VectorOf
+from omnigraph.schema.types import ListOf, Scalar, ValueType, VectorOf
 
 if TYPE_CHECKING:
     from omnigraph.query.cypher.expressions import ExpressionBinder
@@ -44,6 +44,13 @@ def find_property(context: CypherContext, type_: NodeRef | EdgeRef, name: Name) 
     nullable = len(having) < len(declared) or any(prop.nullable for _, prop in having)
     first = having[0][1]
     return Property(name=first.name, type=common, nullable=nullable, metric=first.metric, language=first.language)
+
+
+def find_common_property(context: CypherContext, type_: NodeRef | EdgeRef, name: str) -> ValueType | None:
+    """Return the type that a property has in all of the types that have it; None if there are two, or none."""
+    declared = resolve_types(context.catalog, type_.name)
+    found = [prop.type for each in declared if (prop := each.find_property(name)) is not None]
+    return unite_value_types(found) if found else None
 
 
 def warn_omissions(context: CypherContext, type_: ExprType, span: Span) -> None:

@@ -8,10 +8,14 @@ from omnigraph.lang.source import Span
 from omnigraph.query.column_pruning import prune_columns
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
+from omnigraph.query.cypher.counts import fold_number
 from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
+from omnigraph.query.cypher.lists import may_hold_null, split_keys
+from omnigraph.query.cypher.mentions import has_aggregate, list_names
 from omnigraph.query.cypher.names import get_relationship_type, suggest
-from omnigraph.query.cypher.patterns import MatchBinder, Matched
+from omnigraph.query.cypher.optional import make_optional
+from omnigraph.query.cypher.patterns import MatchBinder, join_late
 from omnigraph.query.cypher.properties import warn_omissions
 from omnigraph.query.cypher.scope import (
     ComputedVariable,
@@ -21,22 +25,28 @@ from omnigraph.query.cypher.scope import (
     build_column_variable,
     build_identity_of,
 )
+from omnigraph.query.cypher.set_hops import relax_hops
 from omnigraph.query.cypher.subqueries import SubqueryBinder, build_order
 from omnigraph.query.expr import (
+    Aggregate,
+    AggregateFunction,
+    And,
     Case,
+    Compare,
+    Computed,
     Const,
     EdgeRef,
     Entity,
     Expr,
-    FieldRef,
+    ExprType,
     NodeRef,
+    Or,
     ParamRef,
     ShapedType,
-    ValueRef,
     is_whole,
 )
 from omnigraph.query.expr_tree import find_aggregates, find_foreign, find_variables
-from omnigraph.query.group_plan import Grouping, OutputColumn, is_compared
+from omnigraph.query.group_plan import Grouping, OutputColumn
 from omnigraph.query.logical_plan import (
     Count,
     Hop,
@@ -48,6 +58,7 @@ from omnigraph.query.logical_plan import (
     ReadQuery,
     ValueBlock,
 )
+from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.stage_plan import StageVariable, UnionSource
 from omnigraph.query.union_types import list_identities
 from omnigraph.schema.types import ListOf, Scalar, is_scalar
@@ -94,6 +105,15 @@ class _Columns:
     names: list[str]
     values: list[Expr]
     has_aggregates: bool
+    keys: dict[Expr, None] = field(default_factory=dict)
+    """What tells merged rows apart."""
+    is_split: bool = False
+    """Whether a list or map was taken apart into keys."""
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether rows are merged by groups, and not as a whole."""
+        return self.has_aggregates or self.is_split
 
 
 @dataclass
@@ -119,8 +139,7 @@ class StatementBinder:
         for index, name in enumerate(first):
             united = [read.output[index].value for read in reads]
             agreed = values.agree(united)
-            is_merged = statement.distinct
-            if agreed is None or (is_merged and not _is_comparable(agreed[0])):
+            if agreed is None:
                 types = ", ".join(dict.fromkeys(values.describe(value.type) for value in united))
                 message = f"the column `{name}` of a `UNION` has values that can't be united: {types}"
                 self.context.findings.refuse("C005", statement.span, message, "convert them by `toString(…)`")
@@ -128,16 +147,28 @@ class StatementBinder:
             warn_omissions(self.context, type_, statement.span)
             self.context.types[name] = type_
             inputs.append(StageVariable(variable=name, type=type_, nullable=any(value.nullable for value in united)))
+        is_plain = not statement.distinct or all(_is_comparable(each.type) for each in inputs)
         scope = CypherScope(self.context.catalog)
         output = []
+        keys: dict[Expr, None] = {}
         for each in inputs:
             variable = build_column_variable(each.variable, each.type, nullable=each.nullable, origin=statement.span)
-            output.append(OutputColumn(name=each.variable, value=scope.read(variable, statement.span)))
+            value = scope.read(variable, statement.span)
+            # Lists and maps are no keys of a union: its rows are merged by groups after it.
+            split = ((), value) if is_plain else split_keys(value)
+            if split is None:
+                message = f"`UNION` of {values.describe(each.type)} is not supported"
+                self.context.findings.refuse("C002", statement.span, message, "write `UNION ALL`")
+            keys.update(dict.fromkeys(split[0]))
+            output.append(OutputColumn(name=each.variable, value=split[1]))
+        keeps_equal = not (statement.distinct and is_plain)
+        columns = _Columns(first, [column.value for column in output], has_aggregates=False, keys=keys)
         return prune_columns(
             ReadQuery(
                 name=QUERY_NAME,
                 params=tuple(self.context.declared.values()),
-                source=UnionSource(reads=tuple(reads), keeps_equal=(not statement.distinct,) * (len(reads) - 1)),
+                source=UnionSource(reads=tuple(reads), keeps_equal=(keeps_equal,) * (len(reads) - 1)),
+                grouping=None if is_plain else _build_grouping(columns, (), statement.span),
                 inputs=tuple(inputs),
                 pattern=Pattern(nodes=()),
                 output=tuple(output),
@@ -146,10 +177,10 @@ class StatementBinder:
         )
 
 
-def _is_comparable(value: Expr) -> bool:
-    if isinstance(value.type, ShapedType):
-        return isinstance(value.type, NodeRef | EdgeRef)
-    return is_scalar(value.type)
+def _is_comparable(type_: ExprType) -> bool:
+    if isinstance(type_, ShapedType):
+        return isinstance(type_, NodeRef | EdgeRef)
+    return is_scalar(type_)
 
 
 @dataclass
@@ -201,9 +232,14 @@ class QueryBinder:
         binder = MatchBinder(self.context, self.subqueries)
         matched = binder.bind(clause, self.scope)
         self.scope = matched.scope
+        self.context.live.update(matched.pattern.types)
         bound = {node.bound.name for node in binder.nodes.values() if node.bound is not None}
         self._require(bound)
         self.draft.add(matched.pattern)
+        if matched.late:
+            read = [name for condition in matched.late for name in find_variables(condition)]
+            self._flush(clause.span, read)
+            self.draft.filters.append(values.build_and(matched.late, clause.span))
 
     def _require(self, names: set[str]) -> None:
         """Leave out the rows in which a variable that is matched again is null."""
@@ -227,8 +263,10 @@ class QueryBinder:
             if name not in before.variables:
                 variables[name] = make_optional(variable, matched)
         self.scope = replace(before, variables=variables)
-        shared = self.context.find_shared(matched.pattern)
-        self.draft.blocks.append(OptionalMatch(shared=shared, pattern=matched.pattern, origin=clause.span))
+        pattern = join_late(matched)
+        self.context.live.update(pattern.types)
+        shared = self.context.find_shared(pattern)
+        self.draft.blocks.append(OptionalMatch(shared=shared, pattern=pattern, origin=clause.span))
 
     def _bind_unwind(self, clause: tree.Unwind) -> None:
         binder = self._build_binder()
@@ -251,16 +289,41 @@ class QueryBinder:
         self.draft.blocks.append(block)
 
     def _bind_with(self, clause: tree.With) -> None:
-        read = self._project(clause.projection, clause.span, is_last=False)
+        hidden = self._find_hidden(clause)
+        projection = clause.projection
+        if hidden:
+            carried = (
+                tree.ProjectionItem(
+                    value=tree.Variable(name=name, span=clause.span), alias=None, text=name, span=clause.span
+                )
+                for name in hidden
+            )
+            projection = replace(projection, items=(*projection.items, *carried))
+        read = self._project(projection, clause.span, is_last=False)
         inputs = tuple(
             StageVariable(variable=column.name, type=column.value.type, nullable=column.value.nullable)
             for column in read.output
         )
         self.draft = _StageDraft(source=read, inputs=inputs)
+        self.context.live.clear()
         if clause.where is not None:
             binder = self._build_binder()
             self.draft.filters.append(binder.bind_condition(clause.where))
             self.draft.blocks += binder.blocks
+        if hidden:
+            kept = {name: each for name, each in self.scope.variables.items() if name not in hidden}
+            self.scope = replace(self.scope, variables=kept)
+
+    def _find_hidden(self, clause: tree.With) -> list[str]:
+        """Return the variables that a `WHERE` reads, and that its `WITH` leaves out: it sees those of both sides."""
+        projection = clause.projection
+        if clause.where is None or projection.distinct or projection.star:
+            return []
+        if any(has_aggregate(item.value) for item in projection.items):
+            return []
+        named = {item.name for item in projection.items}
+        read = (name for name in list_names(clause.where) if name not in named)
+        return [name for name in dict.fromkeys(read) if self.scope.find(name) is not None]
 
     def _bind_call(self, clause: tree.CallProcedure) -> None:
         name = clause.procedure.text.lower()
@@ -317,6 +380,7 @@ class QueryBinder:
         for name in carried:
             type_ = self.context.types[name]
             is_nullable = nullable.get(name, block_nulls.get(name, known.get(name, False))) or name in optional
+            is_nullable = is_nullable or name in self.context.nullable_values
             variable = build_column_variable(name, type_, nullable=is_nullable, origin=span)
             output.append(OutputColumn(name=name, value=self.scope.read(variable, span)))
         if not output:
@@ -329,6 +393,7 @@ class QueryBinder:
             for column in output
         )
         self.draft = _StageDraft(source=read, inputs=inputs)
+        self.context.live.clear()
 
     def _build(
         self,
@@ -342,7 +407,7 @@ class QueryBinder:
         limit: Count | None = None,
         offset: Count | None = None,
     ) -> ReadQuery:
-        return prune_columns(
+        return self._finish(
             ReadQuery(
                 name=QUERY_NAME,
                 params=tuple(self.context.declared.values()),
@@ -360,6 +425,9 @@ class QueryBinder:
             )
         )
 
+    def _finish(self, read: ReadQuery) -> ReadQuery:
+        return prune_columns(relax_hops(read, self.context.catalog))
+
     # --- projections -------------------------------------------------------------------------------
 
     def _project(self, projection: tree.Projection, span: Span, *, is_last: bool) -> ReadQuery:
@@ -371,10 +439,10 @@ class QueryBinder:
         binder.blocks = []
         # Rows that become one have no other values than their columns.
         is_merged = columns.has_aggregates or projection.distinct
+        if is_merged:
+            self._split_keys(projection, columns)
         if columns.has_aggregates:
-            self._check_groups(projection, columns)
-        elif projection.distinct:
-            self._check_compared(projection, columns.values, "`DISTINCT`")
+            self._check_groups(columns)
         order = self._bind_order(projection, columns, binder, is_merged=is_merged)
         # The values of blocks are those of rows, and aggregates fold rows: first one stage, then the other.
         if columns.has_aggregates and any(isinstance(block, ValueBlock) for block in self.draft.blocks):
@@ -392,8 +460,8 @@ class QueryBinder:
         read_query = self._build(
             output,
             span,
-            grouping=_build_grouping(columns, order) if columns.has_aggregates else None,
-            distinct=projection.distinct and not columns.has_aggregates,
+            grouping=_build_grouping(columns, order, span) if columns.is_grouped else None,
+            distinct=projection.distinct and not columns.is_grouped,
             order=order,
             ties=ties,
             limit=self._bind_count(projection.limit, "LIMIT"),
@@ -402,9 +470,14 @@ class QueryBinder:
         self.scope = CypherScope(self.context.catalog)
         for alias, column in zip(columns.names, output, strict=True):
             value = column.value
+            if values.is_list(value) and not may_hold_null(self.context, value):
+                self.context.full_lists.add(column.name)
             variable = build_column_variable(column.name, value.type, nullable=value.nullable, origin=span)
-            if values.is_null(value):
+            if values.is_null(value) or _is_null_aggregate(value):
                 variable = ComputedVariable(value=values.build_unknown(span))
+            elif values.is_untyped_list(value):
+                # Its type is by chance, so it stays the literal.
+                variable = ComputedVariable(value=value)
             self.scope = self.scope.add(alias, variable)
         return read_query
 
@@ -433,23 +506,30 @@ class QueryBinder:
             self.context.declare(name, value.type) for name, value in zip(columns.names, columns.values, strict=True)
         ]
 
-    def _check_groups(self, projection: tree.Projection, columns: _Columns) -> None:
-        keys = [value for value in columns.values if not find_aggregates(value)]
-        self._check_compared(projection, keys, "a group")
+    def _split_keys(self, projection: tree.Projection, columns: _Columns) -> None:
+        """Group by what tells lists and maps apart, which are no keys themselves."""
+        what = "a group" if columns.has_aggregates else "`DISTINCT`"
+        for index, value in enumerate(columns.values):
+            if find_aggregates(value):
+                continue
+            split = split_keys(value)
+            if split is None:
+                message = f"{what} by {values.describe(value.type)} is not supported"
+                self.context.findings.refuse("C002", projection.span, message, "use its parts, each as a column")
+            keys, rebuilt = split
+            columns.keys.update(dict.fromkeys(keys))
+            columns.is_split = columns.is_split or rebuilt != value
+            columns.values[index] = rebuilt
+
+    def _check_groups(self, columns: _Columns) -> None:
         aggregates = {aggregate for value in columns.values for aggregate in find_aggregates(value)}
-        known = _list_known(keys) | aggregates
+        known = _list_known([key for key in columns.keys if _is_simple(key)]) | aggregates
         for value in columns.values:
             foreign = find_foreign(value, known) if find_aggregates(value) else None
             if foreign is not None:
                 message = f"`{self.context.quote(foreign.origin)}` is neither aggregated nor a column of its own"
                 help_ = "give it a column of its own before: `WITH n.age AS age, count(*) AS count`"
                 self.context.findings.refuse("C007", foreign.origin, message, help_)
-
-    def _check_compared(self, projection: tree.Projection, compared: Sequence[Expr], what: str) -> None:
-        for value in compared:
-            if not is_compared(value):
-                message = f"{what} by {values.describe(value.type)} is not supported"
-                self.context.findings.refuse("C002", projection.span, message, "use its parts, each as a column")
 
     def _bind_order(
         self, projection: tree.Projection, columns: _Columns, binder: ExpressionBinder, *, is_merged: bool
@@ -468,9 +548,11 @@ class QueryBinder:
         order = build_order(projection.order, inner)
         self.draft.blocks += inner.blocks
         if is_merged:
-            known_values = _list_known(columns.values)
+            known_values = _list_known([*columns.keys, *columns.values])
+            simple = _list_known([key for key in columns.keys if _is_simple(key)])
             for term in order:
-                foreign = find_foreign(term.value, known_values)
+                inside = simple.union(find_aggregates(term.value)) if _mixes(term.value, columns) else known_values
+                foreign = find_foreign(term.value, inside)
                 if foreign is not None:
                     message = f"`{self.context.quote(foreign.origin)}` is no column, so equal rows could have several"
                     self.context.findings.refuse("C007", term.value.origin, message, "return it as a column too")
@@ -480,11 +562,14 @@ class QueryBinder:
         if expr is None:
             return None
         value = ExpressionBinder(self.context, CypherScope(self.context.catalog), self.subqueries).bind(expr)
-        if isinstance(value, Const) and is_whole(value, at_least=0):
-            assert isinstance(value.value, int)  # noqa: S101 - a whole number
-            return value.value
         if isinstance(value, ParamRef) and is_whole(value, at_least=0):
             return value
+        number = fold_number(value)
+        if isinstance(number, int) and number >= 0:
+            return number
+        if number is None and isinstance(value, Computed):
+            help_ = "calculate it before, and pass it as a parameter"
+            self.context.findings.refuse("C002", expr.span, f"this `{word}` is not supported", help_)
         message = f"`{word}` takes a whole number of at least 0, not `{self.context.quote(expr.span)}`"
         return self.context.findings.refuse("C010", expr.span, message, "write a number or a parameter")
 
@@ -499,37 +584,29 @@ def _list_known(columns: Sequence[Expr]) -> set[Expr]:
     return known
 
 
-def _build_grouping(columns: _Columns, order: Sequence[OrderTerm]) -> Grouping:
-    keys: dict[Expr, None] = {}
-    for value in columns.values:
-        if not find_aggregates(value):
-            keys[value] = None
+def _is_null_aggregate(value: Expr) -> bool:
+    """Return whether a value is the extreme or mean of the literal null, whose type is by chance."""
+    if not isinstance(value, Aggregate) or not value.nullable or value.argument is None:
+        return False
+    return values.is_null(value.argument)
+
+
+def _is_simple(key: Expr) -> bool:
+    """Return whether a group key can be read beside an aggregate: a variable or property, and no calculation."""
+    if isinstance(key, Computed) and key.function is ScalarFunction.LIST_KEY:
+        return _is_simple(key.arguments[0])
+    return not isinstance(key, Computed | Case | And | Or | Compare)
+
+
+def _mixes(value: Expr, columns: _Columns) -> bool:
+    """Return whether a sort key calculates with aggregates anew, instead of reading a column."""
+    return value not in columns.values and bool(find_aggregates(value)) and not isinstance(value, Aggregate)
+
+
+def _build_grouping(columns: _Columns, order: Sequence[OrderTerm], span: Span) -> Grouping:
     everything = (*columns.values, *(term.value for term in order))
     aggregates = dict.fromkeys(aggregate for value in everything for aggregate in find_aggregates(value))
-    return Grouping(keys=tuple(keys), aggregates=tuple(aggregates))
-
-
-def make_optional(variable: CypherVariable, matched: Matched) -> CypherVariable:
-    """Return a variable as it is after an `OPTIONAL MATCH`: null where there is no match."""
-    if isinstance(variable, EntityVariable):
-        return replace(variable, nullable=True)
-    value = variable.value
-    if isinstance(value, ValueRef | FieldRef):
-        return ComputedVariable(value=_make_nullable(value))
-    # A path of single hops is a record, which can't be null itself: its first node or relationship tells.
-    entities = [name for name, type_ in matched.pattern.types.items() if isinstance(type_, NodeRef | EdgeRef)]
-    read = next((name for name in find_variables(value) if name in entities), None)
-    if read is None:
-        return variable
-    type_ = matched.pattern.types[read]
-    assert isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - chosen above
-    marker = build_identity_of(EntityVariable(name=read, type=type_, nullable=True), value.origin)
-    is_missing = values.is_null_test(marker, value.origin)
-    branch = (is_missing, values.build_null(value.type, value.origin))
-    return ComputedVariable(value=Case(branches=(branch,), otherwise=value, origin=value.origin))
-
-
-def _make_nullable(value: ValueRef | FieldRef) -> Expr:
-    if isinstance(value, FieldRef) and isinstance(value.operand, ValueRef | FieldRef):
-        return replace(value, operand=_make_nullable(value.operand), nullable=True)
-    return replace(value, nullable=True)
+    if not aggregates:
+        # The groups of a `DISTINCT` by lists: a grouping has an aggregate, which nothing reads here.
+        aggregates = {Aggregate(fold=AggregateFunction.COUNT, origin=span): None}
+    return Grouping(keys=tuple(columns.keys), aggregates=tuple(aggregates))

@@ -1,36 +1,45 @@
 """Expressions with matches of their own, as blocks of the plan: tests, counts, lists, quantifiers, sums."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.lang.source import Span
 from omnigraph.query.cypher import values
-from omnigraph.query.cypher.composites import LIST_NULLS_HELP
+from omnigraph.query.cypher.blocks import PLAIN_HELP, BlockBinder
 from omnigraph.query.cypher.context import CypherContext
+from omnigraph.query.cypher.counts import fold_number
 from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
-from omnigraph.query.cypher.patterns import MatchBinder
+from omnigraph.query.cypher.lists import ENTITY_NULLS_HELP, build_list_key, has_entities, join
+from omnigraph.query.cypher.mentions import has_aggregate
+from omnigraph.query.cypher.patterns import MatchBinder, join_late
 from omnigraph.query.cypher.scope import ComputedVariable
 from omnigraph.query.expr import (
     ArrayOf,
     Case,
     Const,
     EdgeRef,
+    Entity,
     Expr,
     IsNull,
     NodeRef,
     Not,
     Op,
+    Or,
     OrderTerm,
     ShapedType,
     ValueRef,
 )
-from omnigraph.query.logical_plan import Pattern, ValueBlock
+from omnigraph.query.expr_tree import list_children as list_parts
+from omnigraph.query.group_plan import is_compared
+from omnigraph.query.logical_plan import Pattern, ValueBlock, build_identity
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import ListOf, Scalar
 
-_PLAIN_HELP = "a block is one `MATCH … WHERE …`, and for `COLLECT` a `RETURN` of one value"
+if TYPE_CHECKING:
+    from omnigraph.lang.literals import Name
 
 
 @dataclass
@@ -45,23 +54,56 @@ class SubqueryBinder:
         """Return whether a pattern has a match."""
         if expr.pattern.kind is not tree.PathKind.ALL:
             binder.refuse_form(expr.span, "a shortest path is no value", "name it in a `MATCH`: `p = shortestPath(…)`")
+        names: list[Name | None] = [each.variable for each in expr.pattern.nodes]
+        names += [each.variable for each in expr.pattern.relationships]
+        for name in names:
+            if name is not None and binder.scope.find(name.text) is None:
+                help_ = "a pattern that is a condition binds nothing: leave the name out, or use `EXISTS { }`"
+                self.context.findings.refuse("C004", name.span, f"`{name.text}` is not defined", help_)
+        if not binder.is_condition:
+            help_ = "a pattern is a condition: `WHERE (a)-->(b)`; as a value, write `EXISTS { (a)-->(b) }`"
+            binder.refuse_type(expr.span, "a pattern is no value", help_)
         match = tree.Match(patterns=(expr.pattern,), where=None, span=expr.span)
         return self._bind_matches(match, BlockKind.EXISTS, binder, expr.span)
 
     def bind_subquery(self, expr: tree.Subquery, binder: ExpressionBinder) -> Expr:
         """Return the value of `EXISTS { }`, `COUNT { }` or `COLLECT { }`."""
         kind = BlockKind[expr.kind.value]
-        clauses = expr.statement.queries[0].clauses
-        returned = clauses[-1] if isinstance(clauses[-1], tree.Return) else None
-        matches = clauses[:-1] if returned is not None else clauses
-        is_plain = len(expr.statement.queries) == 1 and len(matches) == 1 and isinstance(matches[0], tree.Match)
-        if not is_plain or (isinstance(matches[0], tree.Match) and matches[0].optional):
-            binder.refuse_form(expr.span, f"this block of `{expr.kind.value}` is not supported", _PLAIN_HELP)
-        (match,) = matches
-        assert isinstance(match, tree.Match)  # noqa: S101 - checked above
-        if returned is None or kind is BlockKind.EXISTS:
-            return self._bind_matches(match, kind, binder, expr.span)
-        return self._bind_returned(match, returned.projection, kind, binder, expr.span)
+        values_of = [self._bind_query(expr, query, kind, binder) for query in expr.statement.queries]
+        if len(values_of) == 1:
+            return values_of[0]
+        return self._unite(expr, values_of, binder)
+
+    def _bind_query(self, expr: tree.Subquery, query: tree.Query, kind: BlockKind, binder: ExpressionBinder) -> Expr:
+        """Return the value of the clauses between two `UNION` of a block."""
+        last = query.clauses[-1]
+        returned = last.projection if isinstance(last, tree.Return) else None
+        block = BlockBinder(self, binder, expr)
+        for clause in query.clauses if returned is None else query.clauses[:-1]:
+            block.bind(clause)
+        if block.conditions:
+            if kind is not BlockKind.EXISTS or (returned is not None and has_aggregate(returned.items)):
+                block.refuse_after_aggregates()
+            return values.build_and(block.conditions, expr.span)
+        inner = binder.at(block.scope)
+        if returned is None:
+            return self._bind_pattern(block.pattern, kind, binder, expr.span)
+        return self._bind_returned(block.pattern, returned, kind, binder, inner, expr)
+
+    def _unite(self, expr: tree.Subquery, united: list[Expr], binder: ExpressionBinder) -> Expr:
+        """Return the value of a block with `UNION`."""
+        if expr.kind is tree.SubqueryKind.EXISTS:
+            return Or(terms=tuple(united), origin=expr.span)
+        if expr.statement.distinct:
+            help_ = "write `UNION ALL`, or count the rows of a statement of its own"
+            binder.refuse_form(expr.span, f"`UNION` in a block of `{expr.kind.value}` is not supported", help_)
+        whole = united[0]
+        for each in united[1:]:
+            if expr.kind is tree.SubqueryKind.COUNT:
+                whole = binder.compute(ScalarFunction.ADD, (whole, each), Scalar.I64, expr.span, can_fail=False)
+            else:
+                whole = join(binder, whole, each, expr.span)
+        return whole
 
     def bind_pattern_list(self, expr: tree.PatternComprehension, binder: ExpressionBinder) -> Expr:
         """Return the list of a pattern comprehension."""
@@ -74,30 +116,116 @@ class SubqueryBinder:
         """Return the pattern of a block and a binder for what reads its matches."""
         matched = MatchBinder(self.context, self).bind(match, binder.scope)
         inner = binder.at(matched.scope)
-        return matched.pattern, inner
+        return join_late(matched), inner
 
     def _bind_matches(self, match: tree.Match, kind: BlockKind, binder: ExpressionBinder, span: Span) -> Expr:
         pattern, _ = self._match(match, binder)
-        return self._add(
+        return self.add(
             ValueBlock(variable="", kind=kind, shared=self.context.find_shared(pattern), pattern=pattern, origin=span),
             binder,
         )
 
+    def _bind_pattern(self, pattern: Pattern, kind: BlockKind, binder: ExpressionBinder, span: Span) -> Expr:
+        block = ValueBlock(
+            variable="", kind=kind, shared=self.context.find_shared(pattern), pattern=pattern, origin=span
+        )
+        return self.add(block, binder)
+
     def _bind_returned(
-        self, match: tree.Match, projection: tree.Projection, kind: BlockKind, binder: ExpressionBinder, span: Span
+        self,
+        pattern: Pattern,
+        projection: tree.Projection,
+        kind: BlockKind,
+        binder: ExpressionBinder,
+        inner: ExpressionBinder,
+        expr: tree.Subquery,
     ) -> Expr:
-        if len(projection.items) != 1 or projection.star or projection.skip is not None:
-            binder.refuse_form(span, "this `RETURN` of a block is not supported", _PLAIN_HELP)
-        pattern, inner = self._match(match, binder)
+        """Return the value of a block with a `RETURN`."""
+        span = expr.span
+        message = f"this `RETURN` of a block of `{expr.kind.value}` is not supported"
+        skip, limit = (self._read_count(each, binder) for each in (projection.skip, projection.limit))
+        if has_aggregate(projection.items):
+            binder.refuse_form(span, message, PLAIN_HELP)
+        is_single = len(projection.items) == 1 and not projection.star
+        if kind is not BlockKind.COLLECT and not projection.distinct:
+            # Bound for its mistakes: the rows are as many as the matches, whatever they return.
+            for item in projection.items:
+                inner.bind(item.value)
+            return self._cut_count(self._bind_pattern(pattern, kind, binder, span), kind, skip, limit, binder, span)
+        if kind is BlockKind.EXISTS and not skip:
+            return self._bind_pattern(pattern, kind, binder, span)
+        if not is_single:
+            binder.refuse_form(span, message, "return one value")
         value = inner.bind(projection.items[0].value)
-        if kind is BlockKind.COUNT and not projection.distinct and projection.limit is None:
-            return self._bind_matches(match, kind, binder, span)
-        if kind is BlockKind.COUNT or projection.limit is not None or (projection.distinct and projection.order):
-            binder.refuse_form(span, "this `RETURN` of a block is not supported", _PLAIN_HELP)
+        if kind is not BlockKind.COLLECT:
+            counted = self._count_distinct(pattern, inner, value, binder, expr)
+            return self._cut_count(counted, kind, skip, limit, binder, span)
         alias = projection.items[0].name
         inner.scope = inner.scope.add(alias, ComputedVariable(value=value))
         order = build_order(projection.order, inner)
-        return self._collect(pattern, inner, value, binder, span, order=order, distinct=projection.distinct)
+        if projection.distinct and any(value not in (term.value, *list_parts(term.value)) for term in order):
+            binder.refuse_form(span, message, "order distinct values by themselves")
+        whole = self._collect(pattern, inner, value, binder, span, order=order, distinct=projection.distinct)
+        if skip or limit is not None:
+            start = values.build_const(skip or 0, span)
+            arguments = (whole, start) if limit is None else (whole, start, values.build_const(limit, span))
+            return binder.compute(ScalarFunction.SLICE, arguments, whole.type, span, can_fail=False)
+        return whole
+
+    def _read_count(self, expr: tree.Expr | None, binder: ExpressionBinder) -> int | None:
+        if expr is None:
+            return None
+        number = fold_number(binder.bind(expr))
+        if isinstance(number, int) and number >= 0:
+            return number
+        help_ = "in a block, `SKIP` and `LIMIT` are whole numbers in the text"
+        return binder.refuse_form(expr.span, "this `SKIP` or `LIMIT` is not supported", help_)
+
+    def _count_distinct(
+        self, pattern: Pattern, inner: ExpressionBinder, value: Expr, binder: ExpressionBinder, expr: tree.Subquery
+    ) -> Expr:
+        if isinstance(value, Entity):
+            value = build_identity(value)
+        if value.nullable or not is_compared(value):
+            help_ = "count values that are never null: `WHERE … IS NOT NULL`"
+            binder.refuse_form(expr.span, "this `RETURN DISTINCT` of a block is not supported", help_)
+        pattern = replace(pattern, blocks=(*pattern.blocks, *inner.blocks))
+        shared = self.context.find_shared(pattern, (value,))
+        block = ValueBlock(
+            variable="",
+            kind=BlockKind.COUNT,
+            shared=shared,
+            pattern=pattern,
+            value=value,
+            distinct=True,
+            origin=expr.span,
+        )
+        return self.add(block, binder)
+
+    def _cut_count(
+        self,
+        value: Expr,
+        kind: BlockKind,
+        skip: int | None,
+        limit: int | None,
+        binder: ExpressionBinder,
+        span: Span,
+    ) -> Expr:
+        """Return a count, or whether there is a row, after `SKIP` and `LIMIT`."""
+        if kind is BlockKind.EXISTS:
+            if skip:
+                help_ = "compare the number of rows: `COUNT { … } > 2`"
+                binder.refuse_form(span, "`SKIP` in a block of `EXISTS` is not supported", help_)
+            return values.build_const(value=False, origin=span) if limit == 0 else value
+        zero = values.build_const(0, span)
+        if skip:
+            less = (value, values.build_const(skip, span))
+            value = binder.compute(ScalarFunction.SUBTRACT, less, Scalar.I64, span, can_fail=False)
+            value = binder.compute(ScalarFunction.GREATEST, (value, zero), Scalar.I64, span, can_fail=False)
+        if limit is not None:
+            most = values.build_const(limit, span)
+            value = binder.compute(ScalarFunction.LEAST, (value, most), Scalar.I64, span, can_fail=False)
+        return value
 
     def _collect(
         self,
@@ -111,9 +239,9 @@ class SubqueryBinder:
         ties: tuple[Expr, ...] = (),
         distinct: bool = False,
     ) -> Expr:
-        # `collect` passes nulls over, where Cypher would keep them.
-        if values.is_null(value) or value.nullable:
-            binder.refuse_form(span, "a list whose elements may be null is not supported", LIST_NULLS_HELP)
+        if isinstance(value.type, NodeRef | EdgeRef) and value.nullable:
+            message = "a list of nodes or relationships that may be null is not supported"
+            binder.refuse_form(span, message, ENTITY_NULLS_HELP)
         pattern = replace(pattern, blocks=(*pattern.blocks, *inner.blocks))
         exprs = (value, *(term.value for term in order), *ties)
         block = ValueBlock(
@@ -125,13 +253,17 @@ class SubqueryBinder:
             distinct=distinct,
             order=order,
             ties=ties,
+            keeps_nulls=value.nullable,
             origin=span,
         )
-        return self._add(block, binder)
+        return self.add(block, binder)
 
-    def _add(self, block: ValueBlock, binder: ExpressionBinder) -> Expr:
+    def add(self, block: ValueBlock, binder: ExpressionBinder) -> Expr:
+        """Add a block to those of a place, and return its value."""
         block = replace(block, variable=self.context.declare(None, block.type))
         binder.blocks.append(block)
+        if block.kind is BlockKind.COLLECT and not block.keeps_nulls:
+            self.context.full_lists.add(block.variable)
         return ValueRef(variable=block.variable, type=block.type, nullable=block.nullable, origin=block.origin)
 
     # --- lists -------------------------------------------------------------------------------------
@@ -174,7 +306,7 @@ class SubqueryBinder:
             pattern = replace(pattern, filters=(test,), blocks=(*pattern.blocks, *inner.blocks))
             shared = self.context.find_shared(pattern)
             block = ValueBlock(variable="", kind=BlockKind.COUNT, shared=shared, pattern=pattern, origin=expr.span)
-            counts[name] = self._add(block, binder)
+            counts[name] = self.add(block, binder)
         return _null_where_null(source, _decide(expr.kind, counts, expr.span), expr.span)
 
     def bind_reduce(self, expr: tree.Reduce, binder: ExpressionBinder) -> Expr:
@@ -196,7 +328,7 @@ class SubqueryBinder:
         block = ValueBlock(
             variable="", kind=BlockKind.SUM, shared=shared, pattern=pattern, value=value, origin=expr.span
         )
-        summed = self._add(block, binder)
+        summed = self.add(block, binder)
         zero = values.build_const(0 if block.type is Scalar.I64 else 0.0, expr.span)
         total_value = binder.compute(ScalarFunction.COALESCE, (summed, zero), block.type, expr.span, can_fail=False)
         type_ = Scalar.I64 if initial.type is Scalar.I64 and block.type is Scalar.I64 else Scalar.F64
@@ -223,6 +355,8 @@ def build_order(keys: tuple[tree.SortKey, ...], binder: ExpressionBinder) -> tup
             continue
         if isinstance(value.type, NodeRef | EdgeRef):
             value = values.list_type_and_id(value)[1]
+        if values.is_list(value) and not has_entities(value):
+            value = build_list_key(value)
         if isinstance(value.type, ShapedType | ListOf):
             binder.refuse_form(
                 key.span, f"an order by {values.describe(value.type)} is not supported", "order by a value"

@@ -1,6 +1,7 @@
 """Build typed values of the plan with the meaning that they have in Cypher."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import (
@@ -14,17 +15,21 @@ from omnigraph.query.expr import (
     Entity,
     Expr,
     ExprType,
+    FieldRef,
     Identity,
     IsNull,
     Missing,
     NodeRef,
+    Not,
     Op,
     Or,
     ParamRef,
+    RecordExpr,
     RecordOf,
     ShapedType,
     United,
 )
+from omnigraph.query.expr_tree import walk
 from omnigraph.query.scalar_functions import ScalarFunction, unify
 from omnigraph.query.union_types import (
     ID_COLUMN,
@@ -73,6 +78,36 @@ def is_empty_list(value: Expr) -> bool:
     return isinstance(value, Const) and value.value == () and isinstance(value.type, ListOf)
 
 
+def is_untyped_list(value: Expr) -> bool:
+    """Return whether a list is `[]` or holds literal nulls only, so that its type is by chance."""
+    return (
+        isinstance(value, Const)
+        and isinstance(value.type, ListOf)
+        and isinstance(value.value, tuple)
+        and all(item is None for item in value.value)
+    )
+
+
+def fill(value: Computed) -> Computed:
+    """Return a value that is never null, although its arguments may be."""
+    return replace(value, nullable=False)
+
+
+def be_strict(value: Expr) -> Expr:
+    """Return a calculation that is an error where it has no value, also in a condition."""
+    return replace(value, is_strict=True) if isinstance(value, Computed) else value
+
+
+def is_strict(value: Expr) -> bool:
+    """Return whether a part of a value is such a calculation."""
+    return any(isinstance(part, Computed) and part.is_strict for part in walk(value))
+
+
+def list_types(bound: Sequence[Expr]) -> str:
+    """Return the types of values, for a message."""
+    return ", ".join(dict.fromkeys(describe(value.type) for value in bound if not is_null(value)))
+
+
 def get_value_type(value: Expr) -> ValueType:
     """Return the type of a value that is no node, relationship, map or list of such."""
     type_ = value.type
@@ -98,8 +133,19 @@ def convert(value: Expr, type_: ExprType) -> Expr:
         return build_null(type_, value.origin)
     if isinstance(type_, NodeRef | EdgeRef):
         return United(operand=value, type=type_, origin=value.origin)
-    if is_empty_list(value) and isinstance(type_, ListOf):
-        return Const(value=(), type=type_, origin=value.origin)
+    if isinstance(value, Const) and is_untyped_list(value):
+        return _convert_untyped(value, type_)
+    if isinstance(value, Const) and isinstance(value.value, tuple) and isinstance(type_, ListOf):
+        items = [
+            convert(Const(value=item, type=_get_item_type(value), origin=value.origin), type_.element)
+            for item in value.value
+        ]
+        if all(isinstance(item, Const) for item in items):
+            return Const(
+                value=tuple(item.value for item in items if isinstance(item, Const)), type=type_, origin=value.origin
+            )
+    if isinstance(type_, ArrayOf):
+        return compute(ScalarFunction.WIDEN, (value,), type_, value.origin, "", can_fail=False)
     if isinstance(value, Const) and isinstance(type_, Scalar):
         converted = float(value.value) if type_ is Scalar.F64 and isinstance(value.value, int) else value.value
         return Const(value=converted, type=type_, origin=value.origin)
@@ -111,6 +157,29 @@ def convert(value: Expr, type_: ExprType) -> Expr:
     return compute(function, (value,), type_, value.origin, "", can_fail=False)
 
 
+def _convert_untyped(value: Const, type_: ExprType) -> Expr:
+    """Return `[]`, or a list of nulls, as a list of a type."""
+    if isinstance(type_, ListOf):
+        return Const(value=value.value, type=type_, origin=value.origin)
+    if not isinstance(type_, ArrayOf):
+        return value
+    size = len(value.value) if isinstance(value.value, tuple) else 0
+    nulls = tuple(build_null(type_.element, value.origin) for _ in range(size))
+    if not nulls:
+        # Cut off: a list of one null has the type, and no part of it has an element.
+        nulls = (build_null(type_.element, value.origin),)
+    items = fill(compute(ScalarFunction.ITEMS, nulls, type_, value.origin, "", can_fail=False))
+    if size:
+        return items
+    zero = build_const(0, value.origin)
+    return fill(compute(ScalarFunction.SLICE, (items, zero, zero), type_, value.origin, "", can_fail=False))
+
+
+def _get_item_type(value: Const) -> Scalar:
+    assert isinstance(value.type, ListOf)  # noqa: S101 - callers have checked it
+    return value.type.element
+
+
 def find_common_type(types: Sequence[ExprType]) -> ExprType | None:
     """Return the type that values of all these types have; None if there is none."""
     if all(type_ == types[0] for type_ in types):
@@ -118,6 +187,9 @@ def find_common_type(types: Sequence[ExprType]) -> ExprType | None:
     united = unite_types(types)
     if united is not None:
         return united
+    if all(isinstance(type_, ArrayOf) for type_ in types):
+        element = find_common_type([type_.element for type_ in types if isinstance(type_, ArrayOf)])
+        return None if element is None or isinstance(element, NodeRef | EdgeRef) else ArrayOf(element)
     values = tuple(type_ for type_ in types if not isinstance(type_, ShapedType))
     return unify(values) if len(values) == len(types) else None
 
@@ -126,8 +198,8 @@ def agree(values: Sequence[Expr]) -> tuple[Expr, ...] | None:
     """Return values in their common type, nulls included; None if they have none."""
     # The literals null and `[]` have no type of their own, so the others decide.
     typed = [value.type for value in values if not is_null(value)]
-    filled = [value.type for value in values if not is_null(value) and not is_empty_list(value)]
-    if filled and all(isinstance(type_, ListOf) for type_ in filled):
+    filled = [value.type for value in values if not is_null(value) and not is_untyped_list(value)]
+    if filled and all(isinstance(type_, ListOf | ArrayOf) for type_ in filled):
         typed = filled
     type_ = find_common_type(typed) if typed else Scalar.STRING
     return None if type_ is None else tuple(convert(value, type_) for value in values)
@@ -185,15 +257,72 @@ def compare(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | None:
         return _compare_entities(op, left, right, origin)
     left, right = _read_moment(left, right.type), _read_moment(right, left.type)
     left_type, right_type = left.type, right.type
-    # The plan compares scalars and identities: callers refuse the rest by name.
-    if isinstance(left_type, ShapedType | ListOf) and isinstance(right_type, ShapedType | ListOf):
-        return None
-    if isinstance(left_type, ShapedType) or isinstance(right_type, ShapedType):
+    if is_list(left) and is_list(right):
+        return _compare_lists(op, left, right, origin)
+    if isinstance(left_type, RecordOf) and isinstance(right_type, RecordOf):
+        return _compare_records(op, left, right, origin) if is_equality else build_unknown(origin)
+    if isinstance(left_type, ShapedType | ListOf) or isinstance(right_type, ShapedType | ListOf):
         return decide_unless_null((left, right), op is Op.NE if is_equality else None, origin)
     # `1 = 'a'` is false in Cypher, and `1 < 'a'` is unknown: neither is an error.
     if are_comparable(left_type, right_type):
         return Compare(op=op, left=left, right=right, origin=origin)
     return decide_unless_null((left, right), op is Op.NE if is_equality else None, origin)
+
+
+def get_inner_type(type_: ExprType) -> ExprType:
+    """Return the type of the elements of lists to any depth; that of a value is its own."""
+    while isinstance(type_, ListOf | ArrayOf):
+        type_ = type_.element
+    return type_
+
+
+def _compare_lists(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | None:
+    """Compare lists by their elements; None for lists of nodes or relationships that have no common type."""
+    inner = [get_inner_type(side.type) for side in (left, right)]
+    # A node in a list is a position in its table, which tells nothing beside other values.
+    has_entities = any(isinstance(type_, NodeRef | EdgeRef) for type_ in inner)
+    if has_entities and left.type != right.type:
+        return None
+    if op in (Op.EQ, Op.NE):
+        is_equal = compute(ScalarFunction.EQUAL_LISTS, (left, right), Scalar.BOOL, origin, "", can_fail=True)
+        return is_equal if op is Op.EQ else Not(term=is_equal, origin=origin)
+    if has_entities:
+        return build_unknown(origin)
+    order = compute(ScalarFunction.COMPARE_LISTS, (left, right), Scalar.I64, origin, "", can_fail=True)
+    return Compare(op=op, left=order, right=build_const(0, origin), origin=origin)
+
+
+def list_items(value: Expr) -> dict[str, Expr] | None:
+    """Return the entries of a map; None for a path, which is more than its entries."""
+    if isinstance(value, RecordExpr):
+        return dict(value.items)
+    type_ = value.type
+    if not isinstance(type_, RecordOf):
+        return None
+    return {
+        name: FieldRef(
+            operand=value,
+            name=name,
+            type=field_type,
+            nullable=value.nullable or name not in type_.required,
+            origin=value.origin,
+        )
+        for name, field_type in type_.fields
+    }
+
+
+def _compare_records(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | None:
+    """Compare maps, which are equal if they have the same keys with equal values, and paths."""
+    items, others = list_items(left), list_items(right)
+    if items is None or others is None:
+        return None
+    if items.keys() != others.keys():
+        return decide_unless_null((left, right), op is Op.NE, origin)
+    terms = [compare(Op.EQ, value, others[key], origin) for key, value in items.items()]
+    if any(term is None for term in terms):
+        return None
+    is_equal = build_and([term for term in terms if term is not None], origin)
+    return is_equal if op is Op.EQ else Not(term=is_equal, origin=origin)
 
 
 def _read_moment(value: Expr, other: ExprType) -> Expr:

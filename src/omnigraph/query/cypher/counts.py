@@ -1,0 +1,47 @@
+"""Numbers that a statement calculates from literals: how many rows it skips and returns."""
+
+from math import ceil, floor, trunc
+from typing import Final
+
+from omnigraph.query.expr import Computed, Const, Expr
+from omnigraph.query.scalar_functions import ScalarFunction
+from omnigraph.schema.types import Scalar
+
+_F = ScalarFunction
+Number = int | float
+_MAX_INTEGER = 2**63 - 1
+
+
+def _divide(left: Number, right: Number) -> Number | None:
+    if right == 0:
+        return None
+    return trunc(left / right) if isinstance(left, int) and isinstance(right, int) else left / right
+
+
+_CALCULATIONS: Final = {
+    _F.ADD: lambda left, right: left + right,
+    _F.SUBTRACT: lambda left, right: left - right,
+    _F.MULTIPLY: lambda left, right: left * right,
+    _F.QUOTIENT: _divide,
+    _F.NEGATE: lambda number: -number,
+    _F.ABS: abs,
+    _F.CEIL: lambda number: float(ceil(number)),
+    _F.FLOOR: lambda number: float(floor(number)),
+    _F.TO_INT: trunc,
+    _F.TO_FLOAT: float,
+}
+
+
+def fold_number(value: Expr) -> Number | None:
+    """Return the number that literals make; None for what only a row, a parameter or another function tells."""
+    if isinstance(value, Const):
+        is_number = isinstance(value.value, int | float) and value.type is not Scalar.BOOL
+        return value.value if is_number and isinstance(value.value, int | float) else None
+    if not isinstance(value, Computed) or value.function not in _CALCULATIONS:
+        return None
+    numbers = [fold_number(argument) for argument in value.arguments]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return None
+    number: Number | None = _CALCULATIONS[value.function](*known)  # type: ignore[operator]
+    return None if number is None or abs(number) > _MAX_INTEGER else number

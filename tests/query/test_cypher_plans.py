@@ -1,0 +1,89 @@
+"""Statements of Cypher have the plans of queries that say the same, where parallel edges can't be or can't be seen."""
+
+import json
+
+import pytest
+
+import omnigraph as og
+from corpus_reading import plain_records
+from read_seeding import append, new_graph
+from schema_making import accepted
+from worlds import FAST, runtime
+
+SCHEMA = """
+node Person { name: String @key age: I64? city: String? }
+node Company { name: String @key }
+edge Knows: Person -> Person { since: I64? @key(src, dst) }
+edge Visits: Person -> Company { times: I64? }
+"""
+PAIRS = {
+    "one edge between two nodes": (
+        "match { $a: Person $a knows $b } return { $a.name as x, $b.name as y }",
+        "MATCH (a:Person)-[:KNOWS]->(b) RETURN a.name AS x, b.name AS y",
+    ),
+    "a count of neighbours": (
+        'match { $a: Person { name: "p1" } $a knows $b } return { count(*) as n }',
+        "MATCH (a:Person {name: 'p1'})-[:KNOWS]->(b) RETURN count(*) AS n",
+    ),
+    "a distinct end of parallel edges": (
+        "match { $a: Person $a visits $c } return distinct { $c.name as n }",
+        "MATCH (a:Person)-[:VISITS]->(c) RETURN DISTINCT c.name AS n",
+    ),
+    "an extreme over parallel edges": (
+        "match { $a: Person $a visits $c } return { $c.name as c, max($a.age) as n }",
+        "MATCH (a:Person)-[:VISITS]->(c) RETURN c.name AS c, max(a.age) AS n",
+    ),
+    "a test": (
+        "match { $a: Person $a.age > 3 exists { $a visits $c } } return { $a.name as n } order { $a.name } limit 5",
+        "MATCH (a:Person) WHERE a.age > 3 AND (a)-[:VISITS]->() RETURN a.name AS n ORDER BY a.name LIMIT 5",
+    ),
+    "a test that fails": (
+        "match { $a: Person not { $a visits $c } } return { $a.name as n }",
+        "MATCH (a:Person) WHERE NOT EXISTS { (a)-[:VISITS]->() } RETURN a.name AS n",
+    ),
+    "groups": (
+        "match { $a: Person } return { $a.city as c, count(*) as n }",
+        "MATCH (a:Person) RETURN a.city AS c, count(*) AS n",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
+    """People who know each other once, and visit companies often."""
+    lines: list[dict[str, object]] = [
+        {"type": "Person", "data": {"name": f"p{n}", "age": n % 7, "city": f"c{n % 3}"}} for n in range(30)
+    ]
+    lines += [{"type": "Company", "data": {"name": f"k{n}"}} for n in range(3)]
+    lines += [{"edge": "Knows", "from": f"p{n}", "to": f"p{(n + 7) % 30}", "data": {"since": n}} for n in range(30)]
+    lines += [{"edge": "Visits", "id": f"v{n}", "from": f"p{n % 10}", "to": f"k{n % 3}"} for n in range(60)]
+    root = tmp_path_factory.mktemp("plans") / "graph"
+    append(new_graph(root, SCHEMA), list(plain_records(accepted(SCHEMA), "\n".join(map(json.dumps, lines)))))
+    return og.Graph.open(str(root), is_read_only=True, runtime=runtime(FAST))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_plan_is_that_of_the_query(graph: og.Graph, name: str) -> None:
+    query, statement = PAIRS[name]
+
+    expected = str(graph.explain(f"query cypher() {{ {query} }}")).splitlines()
+    found = str(graph.explain(statement, cypher=True)).splitlines()
+
+    # An anonymous node has no name of its own.
+    assert [line.replace("$_", "$c") for line in found] == expected
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_rows_are_those_of_the_query(graph: og.Graph, name: str) -> None:
+    query, statement = PAIRS[name]
+
+    expected = graph.query(f"query q() {{ {query} }}").to_json()
+    found = graph.cypher(statement).to_json()
+
+    assert sorted(map(str, found["rows"])) == sorted(map(str, expected["rows"]))
+
+
+def test_parallel_edges_that_are_seen_are_rows(graph: og.Graph) -> None:
+    both = graph.cypher("MATCH (a:Person)-[:VISITS]->(c) RETURN count(*) AS n, count(DISTINCT c.name) AS m").to_json()
+
+    assert both["rows"] == [{"n": 60, "m": 3}]
