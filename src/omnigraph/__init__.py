@@ -325,7 +325,7 @@ def _import_module(module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in _LSP_PACKAGES:
-            raise LibraryMissingError.lsp_missing(missing) from error
+            raise LibraryMissingError.server_missing("pygls") from error
         if missing not in _SERVER_PACKAGES:
             raise
         raise LibraryMissingError.server_missing("mcp" if module.endswith(".mcp.stdio") else missing) from error

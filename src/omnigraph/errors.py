@@ -381,14 +381,9 @@ class LibraryMissingError(OmnigraphError):
         return f"this needs Spark ({module} is not installed): `pip install 'omnigraph[spark]'`"
 
     @variant
-    def lsp_missing(self, module: str) -> str:
-        """Report that the language server is needed but not installed."""
-        return f"this needs the language server ({module} is not installed): `pip install 'omnigraph[lsp]'`"
-
-    @variant
     def server_missing(self, module: str) -> str:
         """Report that the server is needed but not installed."""
-        extra = "mcp" if module.startswith("mcp") else "server"
+        extra = {"pygls": "lsp", "mcp": "mcp"}.get(module.partition("_")[0], "server")
         return f"this needs the server ({module} is not installed): `pip install 'omnigraph[{extra}]'`"
 
 

@@ -119,8 +119,7 @@ def test_each_of_200_edits_of_5000_lines_reads_one_declaration(record_property: 
     record_property("median_ms", round(sorted(seconds)[100] * 1000, 1))
     record_property("longest_ms", round(max(seconds) * 1000, 1))
     shown = f"median {sorted(seconds)[100] * 1000:.1f} ms, longest {max(seconds) * 1000:.1f} ms"
-    sys.stdout.write(f"200 edits of 5,000 lines: {shown}
-")
+    sys.stdout.write(f"200 edits of 5,000 lines: {shown}\n")
 
 
 def test_a_line_that_a_help_names_moves_with_the_text() -> None:

@@ -71,7 +71,7 @@ def write_name(use: NameUse, written: str, new: str) -> str:
 
 
 def normalize_name(kind: NameKind, name: str) -> str:
-    """Return a name that somebody typed as this kind is declared: without `$`, an edge's with its capital."""
+    """Return a name that was typed as this kind is declared: without `$`, an edge's with its capital."""
     name = name.strip()
     if kind in (NameKind.VARIABLE, NameKind.PARAMETER):
         return name.removeprefix("$")

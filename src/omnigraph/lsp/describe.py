@@ -10,11 +10,13 @@ from omnigraph.schema.describe_name import describe_property, describe_type
 
 def describe(use: NameUse, catalog: Catalog | None, placed: list[Placed]) -> tuple[str, str | None] | None:
     """Return the code that shows what a name means, and a text about it; None if nothing is known."""
-    found = [each for symbol in use.symbols if (each := _describe_symbol(symbol, use, catalog, placed)) is not None]
-    if not found:
+    descriptions = [
+        each for symbol in use.symbols if (each := _describe_symbol(symbol, use, catalog, placed)) is not None
+    ]
+    if not descriptions:
         return None
-    codes = dict.fromkeys(code for code, _ in found)
-    notes = dict.fromkeys(note for _, note in found if note)
+    codes = dict.fromkeys(code for code, _ in descriptions)
+    notes = dict.fromkeys(note for _, note in descriptions if note)
     return "\n".join(codes), "\n".join(notes) or None
 
 

@@ -7,7 +7,7 @@ from lsprotocol import types
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 
-class Protocol(LanguageServerProtocol):
+class EditorProtocol(LanguageServerProtocol):
     """pygls's protocol without its own copy of each text, whose lines end where editors' lines don't."""
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)

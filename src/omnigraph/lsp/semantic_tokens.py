@@ -41,21 +41,21 @@ def iter_tokens(
     """Yield the spans of tokens and comments with their type, and whether a name is declared there; in order."""
     # A use leaves out the `$` and quotes of its token.
     by_start = {use.span.start: use for use in uses if use.symbols}
-    found: list[tuple[Span, str, bool]] = [(comment.span, "comment", False) for comment in comments]
+    marks: list[tuple[Span, str, bool]] = [(comment.span, "comment", False) for comment in comments]
     for index, token in enumerate(tokens):
         start = token.span.start
         use = by_start.get(start) or by_start.get(start + 1) if token.kind is not TokenKind.SIGN else None
         if use is not None and use.span.end <= token.span.end:
-            found.append((token.span, _BY_NAME[use.symbols[0].kind], use.is_declaration))
+            marks.append((token.span, _BY_NAME[use.symbols[0].kind], use.is_declaration))
         elif token.kind in _BY_TOKEN:
-            found.append((token.span, _BY_TOKEN[token.kind], False))
+            marks.append((token.span, _BY_TOKEN[token.kind], False))
         elif token.kind is TokenKind.IDENT:
             before = tokens[index - 1].text if index else ""
             if before == "@":
-                found.append((token.span, "decorator", False))
+                marks.append((token.span, "decorator", False))
             elif before != "." and (token.text in _KEYWORDS or _is_word_of_grammar(tokens, index)):
-                found.append((token.span, "keyword", False))
-    return iter(sorted(found, key=lambda each: each[0]))
+                marks.append((token.span, "keyword", False))
+    return iter(sorted(marks, key=lambda each: each[0]))
 
 
 def encode(text: Text, tokens: Iterable[tuple[Span, str, bool]]) -> list[int]:

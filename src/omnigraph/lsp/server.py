@@ -25,7 +25,7 @@ from omnigraph.lsp.describe import describe
 from omnigraph.lsp.files import to_path
 from omnigraph.lsp.markup import build_markup
 from omnigraph.lsp.navigation import RenameRefusedError, check_renamed, find_use, find_uses, rename
-from omnigraph.lsp.protocol import Protocol
+from omnigraph.lsp.protocol import EditorProtocol
 from omnigraph.lsp.schemas import ReadSchema, read_settings
 from omnigraph.lsp.symbols import list_symbols
 from omnigraph.lsp.text import Text
@@ -131,10 +131,10 @@ class Door:
         if file is None:
             return
         text, version = file.text, file.version
-        found = await self.workspace.find_diagnostics(file)
+        findings = await self.workspace.find_diagnostics(file)
         if file.text is not text:
             return  # it was edited, and its next check is planned
-        shown = [show_diagnostic(text, each, file.uri) for each in found]
+        shown = [show_diagnostic(text, each, file.uri) for each in findings]
         self.server.text_document_publish_diagnostics(
             lsp.PublishDiagnosticsParams(uri=uri, diagnostics=shown, version=version)
         )
@@ -158,7 +158,7 @@ def show_diagnostic(text: Text, diagnostic: Diagnostic, uri: str) -> lsp.Diagnos
 
 def build_server(schema: Path | ReadSchema | None = None) -> tuple[LanguageServer, Door]:
     """Build the server; `schema` is that of the command line, which the editor's settings may replace."""
-    server = LanguageServer("omnigraph", __version__, protocol_cls=Protocol)
+    server = LanguageServer("omnigraph", __version__, protocol_cls=EditorProtocol)
     door = Door(server, Workspace(report=lambda message: _show_message(server, message), given=schema))
     _add_files(server, door)
     _add_reading(server, door)
@@ -265,10 +265,10 @@ def _add_reading(server: LanguageServer, door: Door) -> None:
         if use is None:
             return None
         placed = file.placed if file.language is Language.QUERY else []
-        found = describe(use, await workspace.find_catalog(file), placed)
-        if found is None:
+        description = describe(use, await workspace.find_catalog(file), placed)
+        if description is None:
             return None
-        code, note = found
+        code, note = description
         language = (
             "omnigraph-schema" if use.symbols[0].kind in (NameKind.TYPE, NameKind.PROPERTY) else "omnigraph-query"
         )
@@ -282,8 +282,8 @@ def _add_reading(server: LanguageServer, door: Door) -> None:
         file = door.find(params.text_document)
         if file is None:
             return lsp.CompletionList(is_incomplete=False, items=[])
-        found, shift = await _complete(workspace, file, file.text.offset(params.position))
-        edited = file.text.range(Span(found.start + shift, found.end + shift))
+        completion, shift = await _complete(workspace, file, file.text.offset(params.position))
+        edited = file.text.range(Span(completion.start + shift, completion.end + shift))
         items = [
             lsp.CompletionItem(
                 label=each.text,
@@ -295,7 +295,7 @@ def _add_reading(server: LanguageServer, door: Door) -> None:
                 insert_text_format=lsp.InsertTextFormat.PlainText,
                 text_edit=lsp.TextEdit(edited, each.text),
             )
-            for index, each in enumerate(found.proposals)
+            for index, each in enumerate(completion.proposals)
         ]
         return lsp.CompletionList(is_incomplete=False, items=items)
 
@@ -370,10 +370,10 @@ async def _color(door: Door, document: lsp.TextDocumentIdentifier, range_: lsp.R
         return lsp.SemanticTokens([])
     text = file.text
     wanted = Span(0, len(text.value)) if range_ is None else text.span(range_)
-    found: list[tuple[Span, str, bool]] = []
+    marks: list[tuple[Span, str, bool]] = []
     if file.language is Language.SCHEMA:
         stream = tokenize(Source(text.value), Language.SCHEMA)
-        found += semantic_tokens.iter_tokens(stream.tokens, stream.comments, await door.workspace.find_names(file))
+        marks += semantic_tokens.iter_tokens(stream.tokens, stream.comments, await door.workspace.find_names(file))
     else:
         for placed in await door.workspace.check_queries(file):
             if placed.end <= wanted.start or placed.start >= wanted.end:
@@ -382,8 +382,8 @@ async def _color(door: Door, document: lsp.TextDocumentIdentifier, range_: lsp.R
             for span, kind, is_declaration in semantic_tokens.iter_tokens(
                 lexed.tokens, lexed.comments, placed.checked.names
             ):
-                found.append((Span(span.start + placed.start, span.end + placed.start), kind, is_declaration))
-    kept = (each for each in found if each[0].end > wanted.start and each[0].start < wanted.end)
+                marks.append((Span(span.start + placed.start, span.end + placed.start), kind, is_declaration))
+    kept = (each for each in marks if each[0].end > wanted.start and each[0].start < wanted.end)
     return lsp.SemanticTokens(semantic_tokens.encode(text, kept))
 
 
@@ -438,13 +438,13 @@ def _add_changing(server: LanguageServer, door: Door) -> None:
         if file is None:
             return []
         wanted = file.text.span(params.range)
-        found = [
+        findings = [
             each
             for each in await workspace.find_diagnostics(file)
             if each.span.start <= wanted.end and each.span.end >= wanted.start
         ]
         actions = []
-        for diagnostic in found:
+        for diagnostic in findings:
             fixes = _find_fixes(file, diagnostic)
             actions += [_build_action(door, file, file, diagnostic, fix) for fix in fixes]
             uri = workspace.find_schema_uri(file)

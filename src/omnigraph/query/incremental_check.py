@@ -1,7 +1,7 @@
 """Check the text of a `.gq` file again and again while it is typed: only declarations that changed are read anew.
 
-Each declaration is checked by `check_queries` together with the named patterns that it uses, which stand in front of it
-or behind it. What concerns the file as a whole, repeated names and L201, is found over all of them.
+Each declaration is checked by `check_queries` together with the named patterns that it uses, which it is
+given as well. What concerns the file as a whole, repeated names and L201, is found over all of them.
 """
 
 import re
@@ -136,7 +136,7 @@ class QueryFileChecker:
         end = shift + len(piece.text)
         # The end of the file's last declaration is in it, that of another one is the start of the next.
         last = end + 1 if not context.after else end
-        found = tuple(
+        findings = tuple(
             _shift(diagnostic, -shift)
             for diagnostic in report.diagnostics
             if shift <= diagnostic.span.start < last and diagnostic.code not in _FILE_CODES
@@ -154,9 +154,9 @@ class QueryFileChecker:
         }
         return CheckedDeclaration(
             text=piece.text,
-            diagnostics=found,
+            diagnostics=findings,
             statements=tuple(statement for query in tree.queries for statement in list_statements(query)),
-            is_moved=any(_NAMES_PLACE.search(diagnostic.help or "") for diagnostic in found),
+            is_moved=any(_NAMES_PLACE.search(diagnostic.help or "") for diagnostic in findings),
             first_line=line,
             tree=tree,
             resolved=ResolvedNames(moved, variables),
@@ -170,16 +170,16 @@ def collect_diagnostics(file: list[Placed], catalog: Catalog | None) -> tuple[Di
 
     Warnings about declarations stay where another one has an error.
     """
-    found = [_shift(diagnostic, placed.start) for placed in file for diagnostic in placed.checked.diagnostics]
-    if catalog is not None and not any(diagnostic.is_error for diagnostic in found):
+    findings = [_shift(diagnostic, placed.start) for placed in file for diagnostic in placed.checked.diagnostics]
+    if catalog is not None and not any(diagnostic.is_error for diagnostic in findings):
         starts: dict[int, int] = {}
         statements: list[ast.Mutation] = []
         for placed in file:
             for statement in placed.checked.statements:
                 starts.setdefault(id(statement), placed.start)
                 statements.append(statement)
-        found += [_shift(warning, starts[id(insert)]) for insert, warning in find_never_updated(statements, catalog)]
-    return tuple(sorted(found, key=lambda diagnostic: (diagnostic.span, diagnostic.code, diagnostic.message)))
+        findings += [_shift(warning, starts[id(insert)]) for insert, warning in find_never_updated(statements, catalog)]
+    return tuple(sorted(findings, key=lambda diagnostic: (diagnostic.span, diagnostic.code, diagnostic.message)))
 
 
 def _shift(diagnostic: Diagnostic, distance: int) -> Diagnostic:
@@ -220,12 +220,12 @@ def _end_line(text: str) -> str:
 
 def _list_used(piece: Piece, declared: dict[str, Piece], patterns: frozenset[str]) -> list[Piece]:
     """Return the declarations of the patterns that a piece names, and of those that these name."""
-    found: dict[Piece, None] = {}
+    findings: dict[Piece, None] = {}
     todo = [piece]
     while todo:
         for name in sorted(todo.pop().words & patterns):
             other = declared[name]
-            if other not in found and other is not piece:
-                found[other] = None
+            if other not in findings and other is not piece:
+                findings[other] = None
                 todo.append(other)
-    return list(found)
+    return list(findings)

@@ -153,8 +153,9 @@ class _NameFinder:
         symbols = tuple(Symbol(NameKind.PROPERTY, name.text, owner) for owner in owners)
         declared = self.catalog.find_type(types[0])
         property_ = None if declared is None else declared.find_property(name.text)
-        type_ = "" if property_ is None else f"{property_.type}{'?' if property_.nullable else ''}"
-        return NameUse(name.span, symbols, type=type_)
+        if property_ is None:
+            return NameUse(name.span, symbols)
+        return NameUse(name.span, symbols, type=f"{property_.type}{'?' if property_.nullable else ''}")
 
     def _use_bare(self, name: Name) -> NameUse:
         if name.span in self.resolved.properties:

@@ -34,14 +34,14 @@ def record_names() -> Iterator[ResolvedNames]:
 
 
 def note_property(span: Span, types: Iterable[str]) -> None:
-    """Note that the name at this place is a property of these types."""
+    """Record that the name at this place is a property of these types."""
     names = _RECORDING.get()
     if names is not None:
         names.properties[span] = tuple(types)
 
 
 def note_variable(span: Span, type_: object) -> None:
-    """Note the type of the variable at this place."""
+    """Record the type of the variable at this place."""
     names = _RECORDING.get()
     if names is not None:
         names.variables.setdefault(span, str(type_))

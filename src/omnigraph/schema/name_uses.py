@@ -76,6 +76,8 @@ def _use_property(
     shared = find_owner(catalog, owner, name.text)
     if shared is None:
         return
-    type_ = "" if declared is None else f"{print_type(declared.type)}{'?' if declared.nullable else ''}"
+    type_ = ""
+    if declared is not None:
+        type_ = f"{print_type(declared.type)}{'?' if declared.nullable else ''}"
     symbol = Symbol(NameKind.PROPERTY, name.text, shared)
     yield NameUse(name.span, (symbol,), is_declaration=declared is not None, form=form, type=type_)
