@@ -54,7 +54,7 @@ LOCAL_CALLS = (
     ("completion", "fish"),
 )
 NOT_CALLED = frozenset(
-    {("config",), ("demo",), ("explore",), ("login",), ("logout",), ("mcp",), ("shell",), ("spark", "sql")}
+    {("config",), ("demo",), ("explore",), ("login",), ("logout",), ("lsp",), ("mcp",), ("shell",), ("spark", "sql")}
 )
 """Commands whose output is held elsewhere: tests/demo, the `mcp` snapshot, tests/cli, tests/spark."""
 

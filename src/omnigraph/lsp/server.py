@@ -162,6 +162,8 @@ def build_server(schema: Path | ReadSchema | None = None) -> tuple[LanguageServe
     door = Door(server, Workspace(report=lambda message: _show_message(server, message), given=schema))
     _add_files(server, door)
     _add_reading(server, door)
+    _add_navigation(server, door)
+    _add_outlines(server, door)
     _add_changing(server, door)
     return server, door
 
@@ -299,6 +301,10 @@ def _add_reading(server: LanguageServer, door: Door) -> None:
         ]
         return lsp.CompletionList(is_incomplete=False, items=items)
 
+
+def _add_navigation(server: LanguageServer, door: Door) -> None:
+    workspace = door.workspace
+
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     async def define(params: lsp.DefinitionParams) -> list[lsp.Location]:
         file = door.find(params.text_document)
@@ -331,6 +337,10 @@ def _add_reading(server: LanguageServer, door: Door) -> None:
         names = await workspace.find_names(file)
         same = [each for each in names if not set(each.symbols).isdisjoint(use.symbols)]
         return [lsp.DocumentHighlight(file.text.range(each.span)) for each in same]
+
+
+def _add_outlines(server: LanguageServer, door: Door) -> None:
+    workspace = door.workspace
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     async def outline(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
