@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-bench
 
-.PHONY: demo test check lint coverage pythons bench snapshots soak fmt docs explorer dist lock clean setup setup-bench
+.PHONY: demo test check lint coverage pythons bench snapshots soak fmt docs explorer vscode dist lock clean setup setup-bench
 
 demo: setup ## a guided tour on 200,000 nodes and a million edges, each step with the command to do it yourself
 	@LANCE_LOG=error $(BIN)/omnigraph demo
@@ -74,6 +74,9 @@ docs: setup ## write the generated pages and pasted sessions anew, and build the
 explorer: setup ## build the page of `omnigraph serve` into the package
 	@$(BIN)/python tools/build_explorer.py
 
+vscode: setup ## build the extension for VS Code: editors/vscode/dist/omnigraph.vsix
+	@$(BIN)/python tools/build_vscode.py
+
 dist: setup explorer ## a wheel and an sdist in dist/, from locked tools, with the explorer built
 	@$(BIN)/hatchling build
 
@@ -81,7 +84,7 @@ lock: setup ## write requirements.lock anew from the ranges in pyproject.toml
 	@bash tools/lock.sh "$(VENV)"
 
 clean:
-	rm -rf $(VENV) $(PEERS) .venv.lock $(PEERS).lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site omnigraph-demo src/omnigraph/server/explorer explorer/node_modules
+	rm -rf $(VENV) $(PEERS) .venv.lock $(PEERS).lock .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist site omnigraph-demo src/omnigraph/server/explorer explorer/node_modules editors/vscode/node_modules editors/vscode/dist
 
 # Always asked, and quick when there is nothing to do: the script knows what the environment was made from.
 setup:

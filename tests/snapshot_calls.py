@@ -55,7 +55,8 @@ LOCAL_CALLS = (
 )
 NOT_CALLED = frozenset(
     {
-        *(("config",), ("demo",), ("explore",), ("login",), ("logout",), ("mcp",), ("shell",), ("spark", "sql")),
+        *(("config",), ("demo",), ("explore",), ("login",), ("logout",), ("lsp",), ("mcp",), ("shell",)),
+        ("spark", "sql"),
         *(("graph", "create"), ("graph", "delete"), ("graph", "list")),
     }
 )

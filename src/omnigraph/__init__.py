@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.result import Result
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.diagnostics import SourceError
+    from omnigraph.lsp.server import serve_lsp
     from omnigraph.ops.backup import BackupResult
     from omnigraph.ops.backup_repository import Backup
     from omnigraph.ops.backup_restore import RestoreResult
@@ -208,6 +209,7 @@ __all__ = [
     "repair_graph",
     "restore_graph",
     "serve",
+    "serve_lsp",
     "serve_mcp",
     "verify_graph",
 ]
@@ -280,6 +282,7 @@ _EXPORTS_BY_MODULE = {
     "ops.session": ("ReadOnlyError",),
     "ops.open_table": ("TypeMissingError",),
     "query.params": ("ParameterError",),
+    "lsp.server": ("serve_lsp",),
     "options": ("Durability", "Options"),
     "runtime": ("Runtime",),
     "policy": ("Action", "Actor", "DeniedError"),
@@ -297,6 +300,8 @@ _EXPORTS_BY_MODULE = {
 
 _MODULE_BY_EXPORT = {name: home for home, names in _EXPORTS_BY_MODULE.items() for name in names}
 
+# The packages that `omnigraph[lsp]` installs.
+_LSP_PACKAGES = frozenset({"lsprotocol", "pygls"})
 # The packages that `omnigraph[server]` and `omnigraph[mcp]` install.
 _SERVER_PACKAGES = frozenset(
     {"anyio", "cedarpy", "cryptography", "fastapi", "h11", "jwt", "mcp", "mcp_types", "starlette", "uvicorn"}
@@ -317,12 +322,14 @@ def _import_module(module: str) -> ModuleType:
     """Import a module of this package.
 
     Raises:
-        ServerMissingError: It needs a package of `omnigraph[server]` or `omnigraph[mcp]` that is not installed.
+        LibraryMissingError: It needs a package of `omnigraph[server]`, `[mcp]` or `[lsp]` that is not installed.
     """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
+        if missing in _LSP_PACKAGES:
+            raise LibraryMissingError.server_missing("pygls") from error
         if missing not in _SERVER_PACKAGES:
             raise
         raise LibraryMissingError.server_missing("mcp" if module.endswith(".mcp.stdio") else missing) from error

@@ -383,7 +383,7 @@ class LibraryMissingError(OmnigraphError):
     @variant
     def server_missing(self, module: str) -> str:
         """Report that the server is needed but not installed."""
-        extra = "mcp" if module.startswith("mcp") else "server"
+        extra = {"pygls": "lsp", "mcp": "mcp"}.get(module.partition("_")[0], "server")
         return f"this needs the server ({module} is not installed): `pip install 'omnigraph[{extra}]'`"
 
 

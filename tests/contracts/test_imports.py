@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "omnigraph"
 
-DOORS = ("omnigraph.cli", "omnigraph.server", "omnigraph.spark")
+DOORS = ("omnigraph.cli", "omnigraph.lsp", "omnigraph.server", "omnigraph.spark")
 MEANING = ("omnigraph.lang", "omnigraph.schema", "omnigraph.query")
 
 ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
@@ -39,6 +39,8 @@ ONLY_IMPORTED_BY: dict[str, tuple[str, ...]] = {
     "uvicorn": DOORS,
     "pyspark": DOORS,
     "cedarpy": ("omnigraph.server",),
+    "lsprotocol": ("omnigraph.lsp",),
+    "pygls": ("omnigraph.lsp",),
     "mcp": ("omnigraph.server",),
     "mcp_types": ("omnigraph.server",),
 }

@@ -44,6 +44,7 @@ def test_every_module_of_the_servers_extras_is_known_as_such() -> None:
         (["serve", "g.omni"], ["uvicorn"], "`pip install 'omnigraph[server]'`"),
         (["policy", "check", "."], ["cedarpy"], "`pip install 'omnigraph[server]'`"),
         (["mcp", "g.omni"], ["anyio", "mcp", "mcp_types"], "`pip install 'omnigraph[mcp]'`"),
+        (["lsp"], ["lsprotocol", "pygls"], "`pip install 'omnigraph[lsp]'`"),
         (["mcp", "g.omni"], ["mcp", "mcp_types"], "`pip install 'omnigraph[mcp]'`"),
     ],
 )

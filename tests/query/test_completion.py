@@ -9,9 +9,9 @@ import pytest
 from corpus_format import Case, CaseFormatError, read_cases
 from corpus_runner import accepted_catalog, check_queries, schema_of_case
 from omnigraph.lang.lexer import Language, Token, TokenKind, tokenize
+from omnigraph.lang.proposals import Completion, ProposalKind
 from omnigraph.lang.source import Source
-from omnigraph.query.completion import CommandArgument, Completion, KnownNames, complete
-from omnigraph.query.completion_names import ProposalKind
+from omnigraph.query.completion import CommandArgument, KnownNames, complete
 from omnigraph.schema.catalog import Catalog
 
 CORPUS = Path(__file__).parent.parent / "corpus"

@@ -68,6 +68,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "login": ("omnigraph login https://graphs.example", "omnigraph login http://localhost:8080 --no-token"),
     "logout": ("omnigraph logout https://graphs.example",),
+    "lsp": ("omnigraph lsp", "omnigraph lsp people.omni --branch review/ages"),
     "mcp": ("omnigraph mcp people.omni",),
     "mutate": (
         "omnigraph mutate birthday people.omni --query people.gq --param name=Ada --param age=37 --as ada",

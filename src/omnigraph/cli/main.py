@@ -116,6 +116,9 @@ cli = LazyGroup(
         "load": LazyCommand("omnigraph.cli.load:command", "Load files into a graph in one commit."),
         "login": LazyCommand("omnigraph.cli.login:login", "Store the token of a server, for commands that name none."),
         "logout": LazyCommand("omnigraph.cli.login:logout", "Remove the stored token of a server."),
+        "lsp": LazyCommand(
+            "omnigraph.cli.lsp:command", "Serve an editor: diagnostics, completion, rename for .pg and .gq."
+        ),
         "mcp": LazyCommand("omnigraph.cli.mcp:command", "Serve a graph to an agent over MCP on stdin and stdout."),
         "mutate": LazyCommand("omnigraph.cli.mutate:command", "Run a mutation query in one commit."),
         "optimize": LazyCommand(

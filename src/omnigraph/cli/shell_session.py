@@ -20,10 +20,11 @@ from omnigraph.config.environment import build_runtime
 from omnigraph.engine.parallel import count_threads
 from omnigraph.engine.query_budget import Budget
 from omnigraph.errors import BadArgumentError
+from omnigraph.lang.proposals import Completion
 from omnigraph.lang.query_ast import Read, Union
 from omnigraph.lang.query_parser import parse_queries
 from omnigraph.lang.source import Source
-from omnigraph.query.completion import CommandArgument, Completion, KnownNames, complete
+from omnigraph.query.completion import CommandArgument, KnownNames, complete
 from omnigraph.schema.bind import load_schema
 
 if TYPE_CHECKING:

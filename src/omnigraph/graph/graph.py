@@ -32,6 +32,7 @@ from omnigraph.storage.table_cache import PinnedDataset
 
 if TYPE_CHECKING:
     from omnigraph.engine.query_progress import QueryProgress
+    from omnigraph.lang.proposals import Completion
     from omnigraph.ops.explain import Explained
     from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
     from omnigraph.ops.export_stream import ExportStream
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from omnigraph.ops.load import LoadMode, LoadResult, OnDuplicate, Progress
     from omnigraph.ops.load_arguments import GraphData, TypedData
     from omnigraph.ops.mutate import MutationResult
-    from omnigraph.query.completion import Completion
     from omnigraph.spark.spark_graph import SparkGraph
 
 

@@ -37,10 +37,11 @@ class Position:
 
 @dataclass(frozen=True)
 class Source:
-    """A text and the name under which messages show it."""
+    """A text and the name under which messages show it; a part of a text begins with another line than the first."""
 
     text: str
     name: str = "<input>"
+    first_line: int = 1
 
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
@@ -54,12 +55,14 @@ class Source:
         """Return the line and column of an offset; an offset after the end is the end."""
         offset = min(max(offset, 0), len(self.text))
         line = max(bisect.bisect_right(self.line_starts, offset), 1)
-        return Position(line, max(offset - self.line_starts[line - 1], 0) + 1)
+        column = max(offset - self.line_starts[line - 1], 0) + 1
+        return Position(line + self.first_line - 1, column)
 
     def line(self, number: int) -> str:
-        """Return the text of a line (from 1), without its line break."""
-        start = self.line_starts[number - 1]
-        end = self.line_starts[number] if number < len(self.line_starts) else len(self.text)
+        """Return the text of a line (from `first_line`), without its line break."""
+        index = number - self.first_line
+        start = self.line_starts[index]
+        end = self.line_starts[index + 1] if index + 1 < len(self.line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
     def slice(self, span: Span) -> str:

@@ -3,9 +3,10 @@
 from datetime import datetime
 
 from omnigraph.errors import LimitError
+from omnigraph.lang.proposals import Completion
 from omnigraph.ops.revision import show_state
 from omnigraph.ops.session import Session
-from omnigraph.query.completion import Completion, complete
+from omnigraph.query.completion import complete
 
 
 def complete_query(

@@ -39,6 +39,7 @@ from omnigraph.query.mutation_plan import (
     build_id,
 )
 from omnigraph.query.mutation_scope import ENDS, STORED_ENDS, RowNameResolver, list_settable_names, report_unknown
+from omnigraph.query.resolution import note_property
 from omnigraph.query.scope import Params, declare_params
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType, NodeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
@@ -432,6 +433,7 @@ class _MutationBinder:
                         assignment.name, declared, self.findings, _ID_ASSIGNMENT_HELP if name == "id" else None
                     )
                 continue
+            note_property(assignment.name.span, (declared.name,))
             slot = Slot(owner=declared.name, name=name, type=prop.type, nullable=prop.nullable)
             if self.columns is not None and not is_simple_value(assignment.value, self.params):
                 value = self._find_column(assignment.value, slot)

@@ -34,6 +34,7 @@ from omnigraph.query.logical_plan import (
     require_scores,
 )
 from omnigraph.query.pattern_scope import BlockDraft, BlockDrafter, NodeDraft
+from omnigraph.query.resolution import note_property
 from omnigraph.query.scope import (
     BrokenType,
     Params,
@@ -511,6 +512,8 @@ def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDraft
                 # Resolved for its diagnostics: an undeclared parameter is a separate error.
                 binder.names.resolve(assignment.value)
             continue
+        if declared_type is not None:
+            note_property(assignment.name.span, list_members(declared_type.name))
         prop = Prop(
             variable=node.variable,
             name=declared.name,

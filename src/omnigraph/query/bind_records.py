@@ -7,7 +7,9 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
 from omnigraph.lang.source import Span
 from omnigraph.query.expr import ArrayOf, EdgeRef, EntityType, Expr, FieldRef, NodeRef, RecordExpr, RecordOf, WalkOf
+from omnigraph.query.resolution import note_property
 from omnigraph.query.scalar_functions import SIGNATURES
+from omnigraph.query.union_types import list_members
 from omnigraph.schema.catalog import AnyType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
 from omnigraph.schema.types import Scalar
@@ -66,6 +68,7 @@ def bind_field(
                     help_ = f"write `{name.text}($w)`"
                 findings.add_error("T2", name.span, f"the record has no field `{name.text}`", help_)
                 return None
+            note_property(name.span, ())
             nullable = operand.nullable or name.text not in owner.required
             return FieldRef(operand=operand, name=name.text, type=type_, nullable=nullable, origin=span)
         case NodeRef() | EdgeRef():
@@ -110,5 +113,6 @@ def _bind_column(
         help_ = findings.suggest_closest(name.text, types.get_type(owner).by_name)
         findings.add_error("T2", name.span, f"unknown property `{name.text}` of `{owner}`", help_)
         return None
+    note_property(name.span, list_members(owner.name))
     nullable = operand.nullable or prop.nullable
     return FieldRef(operand=operand, name=prop.name, type=prop.type, nullable=nullable, origin=span)

@@ -10,6 +10,7 @@ from omnigraph.query.bind_literal import clip_text
 from omnigraph.query.expr import EntityType, Expr, FieldRef, Identity, MetaColumn, Prop, WalkOf
 from omnigraph.query.expr_types import ROW
 from omnigraph.query.functions import Function
+from omnigraph.query.resolution import note_property
 from omnigraph.query.scope import Params, Reference, report_unknown_property
 from omnigraph.query.walk_plan import WALK_FUNCTIONS, read_part
 from omnigraph.schema.catalog import AnyType, EdgeType
@@ -71,6 +72,7 @@ class WayNameResolver:
             message = f"`{node.name.text}` has several types here: {types}"
             self.findings.add_error("T2", node.span, message, "name edges whose property has one type")
             return None
+        note_property(node.name.span, (type_.name for type_ in self.declared))
         nullable = any(prop.nullable for prop in present)
         return Prop(variable=ROW, name=first.name, type=first.type, nullable=nullable, origin=node.span)
 

@@ -5,25 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.lexer import Comment, Language, Token, TokenKind, TokenStream, tokenize
 from omnigraph.lang.literals import BASE_TYPES
+from omnigraph.lang.proposals import Completion, Proposal, ProposalKind, select_proposals
 from omnigraph.lang.source import Source
 from omnigraph.query.completion_frames import MUTATION_WORDS, PATH_WORDS, VALUE_BLOCK_WORDS, BracketFrame, Role
-from omnigraph.query.completion_names import NameProposals, Proposal, ProposalKind
+from omnigraph.query.completion_names import NameProposals
 from omnigraph.query.completion_scope import collect_names, list_properties
 from omnigraph.query.functions import FUNCTIONS
 from omnigraph.query.scalar_functions import DURATION_UNITS
 from omnigraph.schema.catalog import Catalog, Property
 from omnigraph.schema.types import EnumOf
-
-
-class Completion(JsonStruct, frozen=True, kw_only=False):
-    """The proposals that begin like the word at the position, likeliest first; one replaces `text[start:end]`."""
-
-    start: int
-    end: int
-    proposals: tuple[Proposal, ...]
 
 
 class CommandArgument(Enum):
@@ -43,6 +35,8 @@ class KnownNames:
     branches: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
     """The stored queries; they are proposed where a text begins."""
+    patterns: tuple[str, ...] = ()
+    """The named patterns of a file of which the text is a part."""
     commands: Mapping[str, CommandArgument] = field(default_factory=dict)
     """The commands that a line may begin with, as `.use`, and what follows each."""
 
@@ -96,18 +90,9 @@ def complete(text: str, position: int, catalog: Catalog, known: KnownNames = NO_
     earlier = [token for token in tokens if token.span.start >= first]
     others = [token for token in all_tokens if first <= token.span.start < last and token.span.start != start]
     names = collect_names(others, all_tokens, catalog)
+    names.patterns |= dict.fromkeys(known.patterns)
     here = _Position(earlier, catalog, names, known, is_first=not tokens)
-    return Completion(start, end, _select(here.propose(), prefix))
-
-
-def _select(proposals: Iterable[Proposal], prefix: str) -> tuple[Proposal, ...]:
-    """Return the proposals that begin with the prefix in any case, each text once."""
-    folded = prefix.lower()
-    selected: dict[str, Proposal] = {}
-    for proposal in proposals:
-        if proposal.text.lower().startswith(folded):
-            selected.setdefault(proposal.text, proposal)
-    return tuple(selected.values())
+    return Completion(start, end, select_proposals(here.propose(), prefix))
 
 
 def _find_word(text: str, position: int, stream: TokenStream) -> int:
@@ -155,7 +140,7 @@ def _complete_command(text: str, position: int, catalog: Catalog, known: KnownNa
     word, space, rest = text[:position].partition(" ")
     if not space:
         proposals = (Proposal(name, ProposalKind.COMMAND) for name in known.commands)
-        return Completion(0, position, _select(proposals, word))
+        return Completion(0, position, select_proposals(proposals, word))
     kind = known.commands.get(word, CommandArgument.NOTHING)
     if kind is CommandArgument.STATEMENT:
         # The rest of the line is a text of its own; commands are none of it.
@@ -171,7 +156,9 @@ def _complete_command(text: str, position: int, catalog: Catalog, known: KnownNa
     if kind not in arguments:
         return Completion(position, position, ())
     proposal_kind, texts = arguments[kind]
-    return Completion(start, position, _select((Proposal(text, proposal_kind) for text in texts), text[start:position]))
+    return Completion(
+        start, position, select_proposals((Proposal(text, proposal_kind) for text in texts), text[start:position])
+    )
 
 
 # --- positions in a query ------------------------------------------------------------------------------

@@ -2,42 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
-from omnigraph.json_struct import JsonStruct
 from omnigraph.lang.cursor import decapitalize_name
 from omnigraph.lang.lexer import Token, TokenKind
+from omnigraph.lang.proposals import Proposal, ProposalKind
 from omnigraph.query.completion_frames import BracketFrame, OpenBrackets, Role, find_open_brackets
 from omnigraph.query.completion_scope import NamesInScope, list_properties, resolve_edges, resolve_type_names
 from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 
 _META = {"@id": "the id of a node or edge", "@type": "its type", "@src": "an edge's source", "@dst": "its target"}
-
-
-class ProposalKind(Enum):
-    """What a proposal names."""
-
-    KEYWORD = "keyword"
-    TYPE = "type"
-    PROPERTY = "property"
-    VARIABLE = "variable"
-    EDGE = "edge"
-    FUNCTION = "function"
-    VALUE = "value"
-    COLUMN = "column"
-    PATTERN = "pattern"
-    QUERY = "query"
-    BRANCH = "branch"
-    COMMAND = "command"
-
-
-class Proposal(JsonStruct, frozen=True, kw_only=False):
-    """A text that may be written at the position, and a few words about it."""
-
-    text: str
-    kind: ProposalKind
-    detail: str = ""
 
 
 @dataclass

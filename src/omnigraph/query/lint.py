@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from omnigraph.lang import query_ast as ast
@@ -59,7 +59,8 @@ def lint_file(
     `bound` are the queries without errors; the others get only those warnings that need no plan.
     """
     warnings = list(_find_hidden_divisors(source))
-    warnings.extend(_find_never_updated(file, catalog))
+    statements = [statement for query in file.queries for statement in list_statements(query)]
+    warnings.extend(warning for _, warning in find_never_updated(statements, catalog))
     for query in file.queries:
         warnings.extend(_find_missing_params(query))
         warnings.extend(_find_null_comparisons(query))
@@ -95,18 +96,18 @@ def _list_joined(stage: ReadQuery) -> tuple[str, ...]:
 # --- L201 ----------------------------------------------------------------------------------------
 
 
-def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagnostic]:
-    """Find the nullable properties that no update in the file sets, for each type that the file inserts.
+def find_never_updated(statements: Sequence[ast.Mutation], catalog: Catalog) -> Iterator[tuple[ast.Insert, Diagnostic]]:
+    """Find the nullable properties that no update sets, for each type that one of the statements of a file inserts.
 
-    Only a file that inserts a type is expected to update it. A vector embedded from a text needs no update.
+    Only a file that inserts a type is expected to update it. A vector embedded from a text needs no update. The warning
+    belongs to the first insert of the type, which comes with it.
     """
-    statements = [s for query in file.queries for s in _list_statements(query)]
     updated = {(s.type.text, a.name.text) for s in statements if isinstance(s, ast.Update) for a in s.assignments}
     # The type of a variable is not known here, so an update after a match counts for every type.
     set_anywhere = {a.name.text for s in statements if isinstance(s, ast.UpdateMatched) for a in s.assignments}
-    # Reversed, so that the first insert of a type wins: the warning is at its name.
-    inserted = {s.type.text: s.type for s in reversed(statements) if isinstance(s, ast.Insert)}
-    for name, written in inserted.items():
+    # Reversed, so that the first insert of a type wins.
+    inserted = {s.type.text: s for s in reversed(statements) if isinstance(s, ast.Insert)}
+    for name, insert in inserted.items():
         declared = catalog.find_type(name)
         if declared is None:
             continue
@@ -115,14 +116,14 @@ def _find_never_updated(file: ast.QueryFile, catalog: Catalog) -> Iterator[Diagn
         if never_set:
             message = f"no update sets {join_words(never_set)} of `{name}`: null values stay null"
             help_ = f"add an update, or make {'it' if len(never_set) == 1 else 'them'} required in the schema"
-            yield Diagnostic("L201", written.span, message, help_)
+            yield insert, Diagnostic("L201", insert.type.span, message, help_)
 
 
 # --- L202 ----------------------------------------------------------------------------------------
 
 
 def _find_missing_params(query: ast.Query) -> Iterator[Diagnostic]:
-    statements = _list_statements(query)
+    statements = list_statements(query)
     # What a match finds differs from time to time.
     is_driven = any(isinstance(statement, ast.DriveMatch) for statement in statements)
     if statements and not is_driven and not query.params:
@@ -298,14 +299,14 @@ def _find_null_comparisons(query: ast.Query) -> Iterator[Diagnostic]:
         yield from _find_null_in_clauses(read.clauses)
         if read.having is not None:
             yield from _find_null_in_predicate(read.having)
-    for statement in _list_statements(query):
+    for statement in list_statements(query):
         if isinstance(statement, ast.Update | ast.Delete):
             yield from _find_null_in_predicate(statement.where)
         elif isinstance(statement, ast.DriveMatch):
             yield from _find_null_in_clauses(statement.clauses)
 
 
-def _list_statements(query: ast.Query) -> tuple[ast.Mutation, ...]:
+def list_statements(query: ast.Query) -> tuple[ast.Mutation, ...]:
     """Return the statements of a mutation; none for a read."""
     return query.body if isinstance(query.body, tuple) else ()
 

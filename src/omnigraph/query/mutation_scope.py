@@ -8,6 +8,7 @@ from omnigraph.lang import query_ast as ast
 from omnigraph.lang.literals import Name
 from omnigraph.query.expr import EntityType, Expr, Identity, MetaColumn, Prop
 from omnigraph.query.expr_types import ROW
+from omnigraph.query.resolution import note_property
 from omnigraph.query.scope import Params, Reference
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.findings import DiagnosticCollector, join_words
@@ -56,6 +57,7 @@ class RowNameResolver:
         if prop is None:
             report_unknown(name, self.declared, self.findings)
             return None
+        note_property(name.span, (self.declared.name,))
         return Prop(
             variable=ROW,
             name=prop.name,

@@ -9,6 +9,7 @@ from omnigraph.lang.source import Span
 from omnigraph.query.expr import EdgeRef, NodeRef, WalkOf
 from omnigraph.query.infer import HopDraft, HopReading, TypeInference
 from omnigraph.query.logical_plan import MAX_HOPS
+from omnigraph.query.resolution import note_variable
 from omnigraph.query.scope import BROKEN, BrokenType, Params, Scope, ValueVariable, VariableType
 from omnigraph.query.union_types import list_members, unite_edges, unite_nodes
 from omnigraph.schema.catalog import Catalog, EdgeType
@@ -447,6 +448,9 @@ def _collect_types(
             types[name] = BROKEN
         else:
             types[name] = unite_nodes(choices)
+    for name, span in bound.order.items():
+        if types[name] is not BROKEN:
+            note_variable(span, types[name])
     return types
 
 

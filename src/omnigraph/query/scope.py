@@ -32,12 +32,14 @@ from omnigraph.query.expr import (
     ValueRef,
 )
 from omnigraph.query.logical_plan import POSITION_PREFIX, ValueBlock
+from omnigraph.query.resolution import note_property, note_variable
 from omnigraph.query.union_types import (
     ID_COLUMN,
     TYPE_COLUMN,
     build_meta_value,
     find_table_type,
     is_union,
+    list_members,
     list_object_fields,
     resolve_types,
 )
@@ -330,6 +332,7 @@ class ReadNameResolver:
         if prop is None:
             report_unknown_property(node.name, declared, self.findings, catalog=self.scope.catalog)
             return None
+        note_property(node.name.span, list_members(type_.name))
         variable = node.variable.name
         nullable = prop.nullable or self.scope.is_nullable(variable)
         return Prop(
@@ -365,7 +368,10 @@ class ReadNameResolver:
         if type_ is None:
             help_ = self._build_unbound_help(node.name)
             self.findings.add_error("T6", node.span, f"`${node.name}` is not bound", help_)
-        return None if type_ is None or isinstance(type_, BrokenType) else type_
+        if type_ is None or isinstance(type_, BrokenType):
+            return None
+        note_variable(node.span, type_.type if isinstance(type_, ValueVariable) else type_)
+        return type_
 
     def _build_unbound_help(self, name: str) -> str:
         if name in self.scope.aliases:

@@ -14,12 +14,12 @@ from omnigraph.engine.query_progress import QueryProgress
 from omnigraph.engine.result import Result
 from omnigraph.errors import BadArgumentError
 from omnigraph.json_struct import decode_struct
+from omnigraph.lang.proposals import Completion
 from omnigraph.lang.source import Source
 from omnigraph.locations import resolve_local_path
 from omnigraph.ops.argument_checks import parse_choice
 from omnigraph.ops.export import Exported, ExportFormat, ExportProgress
 from omnigraph.options import Engine, QueryEngine
-from omnigraph.query.completion import Completion
 from omnigraph.server.client.query_stream import QueryStream
 from omnigraph.server.client.requests import GraphCalls, build_query_body, build_state, encode_params
 from omnigraph.server.client.responses import RemoteDocument

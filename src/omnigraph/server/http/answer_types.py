@@ -10,6 +10,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from omnigraph.json_struct import JsonStruct, find_type, list_keys
+from omnigraph.lang.proposals import Completion, Proposal
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.catalog_report import CatalogReport, EdgeReport, InterfaceReport, NodeReport, PropertyReport
 from omnigraph.ops.check import CheckResult
@@ -30,8 +31,6 @@ from omnigraph.ops.scrub import ScrubReport
 from omnigraph.ops.scrub_damage import DamagedFile
 from omnigraph.ops.tag import Tag
 from omnigraph.ops.verify import VerifyResult
-from omnigraph.query.completion import Completion
-from omnigraph.query.completion_names import Proposal
 
 # Results with a schema of their own in the document, by its name. Any other result inside of them is just an object.
 NAMES: Mapping[type[msgspec.Struct], str] = {

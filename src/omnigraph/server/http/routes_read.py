@@ -13,10 +13,10 @@ from starlette.responses import Response
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.graph import Graph
+from omnigraph.lang.proposals import Completion
 from omnigraph.lang.source import Source
 from omnigraph.options import Engine
 from omnigraph.policy import Action
-from omnigraph.query.completion import Completion
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.request_arguments import (
     BranchName,
