@@ -13,7 +13,9 @@ from omnigraph.schema.catalog import Catalog
 from worlds import FAST
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted({*ROOT.glob("examples/*/*.pg"), *ROOT.glob("tests/corpus/*/*.pg"), ROOT / "src/omnigraph/demo/schema.pg"})
+FILES = sorted(
+    {*ROOT.glob("examples/*/*.pg"), *ROOT.glob("tests/corpus/*/*.pg"), ROOT / "src/omnigraph/demo/schema.pg"}
+)
 SCHEMAS = {"schema", "old", "new"}
 RUN = sorted({*ROOT.glob("examples/*/schema.pg"), *ROOT.glob("tests/corpus/schemas/*.pg")})
 AWKWARD = """

@@ -236,14 +236,11 @@ def _show_update(catalog: Catalog) -> SchemaExample | None:
         is_free = p.name not in node.key and not any(p.name in names for names in node.unique)
         slot = _build_slot(node, p.name) if is_free and p.embedding is None else None
         if slot is not None:
-            text = (
-                f"query change($id: String, $value: {slot.type})"
-                f" {{ match {{ $x: {node.name} $x.@id = $id }} update $x set {{ {p.name}: $value }} }}"
-            )
+            block = f"match {{ $x: {node.name} $x.@id = $id }}"
+            params = f"$id: String, $value: {slot.type}"
+            text = f"query change({params}) {{ {block} update $x set {{ {p.name}: $value }} }}"  # noqa: S608 - no SQL
             values = {"id": "example", "value": slot.value}
-            return SchemaExample(
-                title="update what a match finds", text=text, params=values, is_mutation=True
-            )
+            return SchemaExample(title="update what a match finds", text=text, params=values, is_mutation=True)
     return None
 
 
