@@ -19,6 +19,7 @@ from http_reference import api
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "explorer"
+CLIENT = ROOT / "clients" / "typescript"
 FILES = ROOT / "src" / "omnigraph" / "server" / "explorer"
 _BUILT = "built.sha256"
 _INSTALLED = SOURCES / "node_modules" / ".installed.sha256"
@@ -52,6 +53,16 @@ def install() -> None:
         _INSTALLED.write_text(mark, encoding="utf-8")
 
 
+def build_client() -> Path:
+    """Build the client package into `clients/typescript/dist`, with the same packages; return its directory."""
+    with _lock():
+        install()
+        described = SOURCES / "node_modules" / "openapi.json"
+        described.write_text(json.dumps(api(), sort_keys=True), encoding="utf-8")
+        _npm("run", "client", environment={"EXPLORER_API": str(described)})
+        return CLIENT
+
+
 def check_types() -> None:
     """Check the types of the sources, after a build has written those of the client."""
     ensure()
@@ -71,9 +82,9 @@ def _npm(*arguments: str, environment: dict[str, str] | None = None) -> None:
 
 def _digest(document: str) -> str:
     found = sha256(document.encode())
-    for path in sorted(SOURCES.rglob("*")):
-        parts = path.relative_to(SOURCES).parts
-        if path.is_file() and parts[0] not in {"node_modules", ".lock"} and "generated" not in parts:
+    for path in (*sorted(SOURCES.rglob("*")), *sorted((CLIENT / "src").rglob("*"))):
+        parts = path.relative_to(ROOT).parts
+        if path.is_file() and not {"node_modules", ".lock", "generated"} & {*parts}:
             found.update("/".join(parts).encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()
 
@@ -87,4 +98,9 @@ def _lock() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    check_types() if "--check" in sys.argv else ensure()
+    if "--client" in sys.argv:
+        build_client()
+    elif "--check" in sys.argv:
+        check_types()
+    else:
+        ensure()
