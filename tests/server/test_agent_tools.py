@@ -382,7 +382,7 @@ def test_values_that_contain_instructions_change_nothing_in_what_the_tools_do(tm
         "query a($s: String, $t: String) { insert Note { slug: $s, text: $t } as $a"
         " insert Note { slug: $t, text: $s } as $b insert Link { from: $a, to: $b, why: $t } }"
     )
-    tools = {
+    tools: dict[str, dict[str, Any]] = {
         "graph_describe": {"samples": 10},
         "graph_search": {"text": "n1"},
         "graph_query": {"query": "query q() { match { $n: Note $n $l:link $m } return { $n, $l, $m.text } }"},
