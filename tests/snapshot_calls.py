@@ -133,6 +133,9 @@ def ask_tools(served: Served) -> Iterator[tuple[str, str]]:
         tools = (await client.list_tools()).tools
         found = [(f"tool {tool.name}", tool) for tool in tools]
         found += [(f"resource {one.uri}", one) for one in (await client.list_resources()).resources]
+        found += [(f"prompt {one.name}", one) for one in (await client.list_prompts()).prompts]
+        for name in ("guide", "mistakes"):
+            found.append((f"read {name}", await client.read_resource(f"omnigraph://people/{name}")))
         for name, arguments in TOOL_CALLS.items():
             found.append((f"call {name} {json.dumps(arguments)}", await client.call_tool(name, arguments)))
         return found
@@ -143,6 +146,9 @@ def ask_tools(served: Served) -> Iterator[tuple[str, str]]:
 
 TOOL_CALLS: Mapping[str, dict[str, Any]] = {
     "graph_schema": {},
+    "graph_describe": {},
+    "graph_search": {"text": "ad"},
+    "graph_lint": {"query": "match (p:Person) return p"},
     "graph_query": {"query": ALL},
     "graph_explain": {"query": ALL},
     "graph_branches": {},
@@ -150,6 +156,7 @@ TOOL_CALLS: Mapping[str, dict[str, Any]] = {
     "graph_diff": {"before": "main", "after": "side"},
     "graph_create_branch": {"name": "drafts"},
     "graph_mutate": {"query": 'query add() { insert Person { name: "Zoe" } }', "branch": "drafts"},
+    "graph_propose": {"query": 'query add() { insert Person { name: "Yan" } }', "branch": "agent/yan"},
     "graph_merge": {"source": "drafts"},
     "graph_delete_branch": {"branch": "drafts"},
     "friends": {"n": "Ada"},

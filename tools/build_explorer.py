@@ -11,8 +11,9 @@ from http_reference import api
 from npm_package import NpmPackage
 
 ROOT = Path(__file__).parents[1]
+CLIENT = ROOT / "clients" / "typescript"
 FILES = ROOT / "src" / "omnigraph" / "server" / "explorer"
-_PACKAGE = NpmPackage(ROOT / "explorer")
+_PACKAGE = NpmPackage(ROOT / "explorer", shared=(CLIENT / "src",))
 _BUILT = "built.sha256"
 
 
@@ -28,11 +29,17 @@ def ensure() -> Path:
         _PACKAGE.install()
         if (FILES / _BUILT).exists() and (FILES / _BUILT).read_text(encoding="utf-8") == mark:
             return FILES
-        described = _PACKAGE.sources / "node_modules" / "openapi.json"
-        described.write_text(document, encoding="utf-8")
-        _PACKAGE.run("run", "build", environment={"EXPLORER_OUT": str(FILES), "EXPLORER_API": str(described)})
+        _PACKAGE.run("run", "build", environment={"EXPLORER_OUT": str(FILES), "EXPLORER_API": str(_describe(document))})
         (FILES / _BUILT).write_text(mark, encoding="utf-8")
         return FILES
+
+
+def build_client() -> Path:
+    """Build the client package into `clients/typescript/dist`, with the same packages; return its directory."""
+    with _PACKAGE.lock():
+        _PACKAGE.install()
+        _PACKAGE.run("run", "client", environment={"EXPLORER_API": str(_describe(json.dumps(api(), sort_keys=True)))})
+        return CLIENT
 
 
 def check_types() -> None:
@@ -41,5 +48,16 @@ def check_types() -> None:
     _PACKAGE.run("run", "check")
 
 
+def _describe(document: str) -> Path:
+    described = _PACKAGE.sources / "node_modules" / "openapi.json"
+    described.write_text(document, encoding="utf-8")
+    return described
+
+
 if __name__ == "__main__":
-    check_types() if "--check" in sys.argv else ensure()
+    if "--client" in sys.argv:
+        build_client()
+    elif "--check" in sys.argv:
+        check_types()
+    else:
+        ensure()

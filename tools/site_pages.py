@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 SITE = ROOT / "site"
 PAGES = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
-    *("docs", "examples", "tests/corpus/README.md"),
+    *("docs", "examples", "tests/corpus/README.md", "clients/typescript/README.md"),
 )
 
 _FENCE = re.compile(r"^(```\w+) [^\n`]*$", re.MULTILINE)

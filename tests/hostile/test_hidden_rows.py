@@ -113,6 +113,10 @@ POSTS: dict[str, tuple[str, dict[str, Any]]] = {
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "query": ("graph_query", {"query": ALL}),
     "schema": ("graph_schema", {}),
+    "describe": ("graph_describe", {"samples": 10}),
+    "search": ("graph_search", {"text": "h1"}),
+    "search by prefix": ("graph_search", {"text": "p"}),
+    "propose": ("graph_propose", {"query": 'query u() { insert Person { name: "h1", level: 1 } }', "branch": "x"}),
     "explain": ("graph_explain", {"query": ALL}),
     "branches": ("graph_branches", {}),
     "commits": ("graph_commits", {}),

@@ -21,6 +21,9 @@ from serving import ADD, ALL, SCHEMA, TOKENS, Served, serving
 
 READS = [
     "graph_schema",
+    "graph_describe",
+    "graph_search",
+    "graph_lint",
     "graph_query",
     "graph_cypher",
     "graph_explain",
@@ -29,7 +32,7 @@ READS = [
     "graph_diff",
 ]
 AGE = "query age($n: String, $a: I64) { update Person set { age: $a } where name = $n }"
-WRITES = ["graph_mutate", "graph_create_branch", "graph_delete_branch", "graph_merge"]
+WRITES = ["graph_mutate", "graph_propose", "graph_create_branch", "graph_delete_branch", "graph_merge"]
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +115,11 @@ def test_resources_are_the_schema_branches_and_commits(served: Served) -> None:
         listed = (await client.list_resources()).resources
         return [(await client.read_resource(one.uri)).contents[0].text for one in listed]  # type: ignore[union-attr]  # texts
 
-    schema, branches, commits = talk(served, "reader", read)
+    schema, guide, mistakes, branches, commits = talk(served, "reader", read)
 
     assert schema == served.graph.schema
+    assert "node Person(name: String, age: I64?), key name" in guide
+    assert "- WHERE: a predicate stands in the match block" in mistakes
     assert '"name":"main"' in branches
     assert served.graph.snapshot().commit.id in commits
 
@@ -375,7 +380,8 @@ def test_bad_arguments_are_a_tool_error_with_a_code_and_a_story(
 
     assert answer.is_error
     assert answer.structured_content["code"] == code
-    assert text_of(answer) == f"{code}: {answer.structured_content['error']}"
+    assert text_of(answer).startswith(f"{code}: ")
+    assert text_of(answer).endswith(f"\nWhat to do: {answer.structured_content['instruction']}")
 
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), float("inf")], ids=["half a pair", "nan", "infinity"])

@@ -19,6 +19,8 @@ _DIRECTORY = "examples"
 DESCRIPTIONS: Mapping[str, str] = {
     "agent-memory": "what an agent remembers: facts, sources, conversations",
     "agents": "a policy for agents that propose changes on branches",
+    "from-neo4j": "an export of Neo4j, for those who come from there",
+    "integrations": "retrievers for LangChain and LlamaIndex, a notebook",
     "older-export": "an export of the older system",
     "people": "people, where they work, and whom they know: the graph of the tutorials",
     "public-data": "extracts of Debian's packages, Open English WordNet, Neo4j exports, GraphML",

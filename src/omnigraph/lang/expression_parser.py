@@ -484,6 +484,10 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
         cursor.fail(
             "an expression", "`*` stands in `count(*)` and `$p.*`, all properties of `$p`; a whole node is `$p`"
         )
+    if token.text == "->":
+        cursor.fail("an expression", "a property is written `$p.name`; a hop is a clause of the match, `$p knows $q`")
+    if token.text == "&&":
+        cursor.fail("an expression", "conditions are joined with `and`; clauses need nothing between them")
     if token.text == "?" and (cursor.peek(1).text == "?" or cursor.source.slice(cursor.previous) == "?"):
         cursor.fail("an expression", "write `coalesce($p.age, 0)`")
     if token.text in ("?", ".."):
@@ -496,6 +500,8 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
         return recover_property_ref(cursor)
     if token.text in RESERVED_WORDS:
         hint = f"`{token.text}` is a reserved word"
+        if token.text in ("asc", "desc"):
+            hint = f"it follows its key: `order {{ $p.name {token.text} }}`"
         if token.text in ("and", "or"):
             hint = f"`{token.text}` stands between two conditions; {ALTERNATIVES_FORM}"
         cursor.fail("an expression", hint)
@@ -504,7 +510,10 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
         if is_named or cursor.peek(1).kind is TokenKind.VARIABLE or cursor.is_followed_by("when", "WHEN"):
             cursor.fail("an expression", CASE_FORM)
     if token.kind is TokenKind.TYPE:
-        hint = f"names start with a small letter; a variable is written `${token.text[0].lower()}{token.text[1:]}`"
+        small = f"{token.text[0].lower()}{token.text[1:]}"
+        hint = f'a text is written `"{abbreviate(token.text)}"`; names start with a small letter, a variable `${small}`'
+        if token.text.lower() == "distinct":
+            hint = "it stands before the braces, `return distinct { … }`, or in a call: `count(distinct $p)`"
         cursor.fail("an expression", hint)
     cursor.advance()
     return BareName(name=Name(token.text, token.span), span=token.span)

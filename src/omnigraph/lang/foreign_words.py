@@ -226,9 +226,13 @@ def refuse_method(cursor: Cursor) -> None:
 
 
 def refuse_edge_with_colon(cursor: Cursor) -> None:
-    """Refuse `$p :knows $q`, `$p [:knows] $q` and `$p <:knows> $q`, whose first variable is at the cursor."""
+    """Refuse `$p :knows $q`, `$p [:knows] $q`, `$p [k:knows] $q` and `$p <:knows> $q`, whose `$p` is at the cursor."""
     sign = cursor.peek(1)
     at = 2
+    if sign.text == "[" and cursor.peek(3).text == ":" and cursor.peek(5).text == "]" and not sign.starts_line:
+        name, variable, edge = (abbreviate(cursor.peek(ahead).text) for ahead in (0, 2, 4))
+        edge = f"${variable.removeprefix('$')}:{edge[:1].lower()}{edge[1:]}"
+        cursor.refuse(sign.span, "unexpected `[` before an edge", f"an edge variable is written `{name} {edge} $other`")
     if sign.text in ("[", "<") and cursor.peek(2).text == ":" and not sign.starts_line:
         at = 3
     elif sign.text != ":" or not _is_edge_after_colon(cursor):

@@ -138,6 +138,9 @@ def _refuse_target(cursor: Cursor, source: Variable, shown: str) -> None:
     if token.kind is TokenKind.STRING and not token.starts_line:
         hint = f"a hop leads to a variable: `${name} {shown} $other  $other.@id = {abbreviate(token.text)}`"
         cursor.fail("the variable that the hop leads to", hint)
+    if token.text in ("(", "as", "AS") and cursor.peek(1).kind is TokenKind.VARIABLE and not token.starts_line:
+        hint = f"an edge variable stands before the edge: `${name} {abbreviate(cursor.peek(1).text)}:{shown} $other`"
+        cursor.fail("the variable that the hop leads to", hint)
     if token.text == "(" and _is_at_filter(cursor):
         cursor.fail("the variable that the hop leads to", _build_edge_filter_hint(name, shown))
     if token.text == ":" and cursor.peek(1).kind in _NAME_KINDS and cursor.peek(2).kind is TokenKind.VARIABLE:
@@ -148,7 +151,9 @@ def _refuse_target(cursor: Cursor, source: Variable, shown: str) -> None:
 def _is_at_filter(cursor: Cursor) -> bool:
     """Return whether `{ name: …` or `( name: …` starts at the cursor."""
     return (
-        cursor.peek(1).kind is TokenKind.IDENT and cursor.peek(2).text in (":", "=") and not cursor.peek().starts_line
+        cursor.peek(1).kind is TokenKind.IDENT
+        and cursor.peek(2).text in (":", "=", "==", "!=", "<", "<=", ">", ">=")
+        and not cursor.peek().starts_line
     )
 
 

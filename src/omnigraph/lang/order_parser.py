@@ -93,7 +93,7 @@ def parse_count(cursor: Cursor, word: str) -> Expr:
         cursor.report(token.span, f"expected a number after `{word}`, found `{abbreviate(token.text)}`", hint)
         cursor.advance()
         return Variable(name=token.text, span=token.span)
-    if not cursor.is_at_kind(TokenKind.INT, TokenKind.FLOAT, TokenKind.SIGN) or cursor.is_at("}"):
+    if not cursor.is_at_kind(TokenKind.INT, TokenKind.FLOAT, TokenKind.SIGN) or cursor.is_at("{", "}"):
         cursor.fail(f"a whole number or a parameter after `{word}`", f"for example `{word} 10`")
     value = parse_integer(cursor, f"a whole number or a parameter after `{word}`")
     return LiteralExpr(value=value, span=value.span)

@@ -163,6 +163,8 @@ class PatternParser:
             meant = find_closest(word, (*_CLAUSE_BLOCKS, *BLOCK_KINDS))
             if meant is None or meant in BLOCK_KINDS:
                 hint = "a match block holds bindings, traversals, predicates, and blocks such as `not { … }`"
+                if start.kind is TokenKind.TYPE:
+                    hint = f"a node has a variable: `$x: {abbreviate(word)} {{ … }}`"
                 hint = PART_HINTS.get(word.lower(), hint) if meant is None else f"did you mean `{meant}`?"
                 cursor.refuse(start.span, f"unexpected `{abbreviate(word)} {{`", hint)
             cursor.report(start.span, f"unexpected `{word} {{`", f"did you mean `{meant}`?")
@@ -294,8 +296,10 @@ class PatternParser:
             and token.text not in RESERVED_WORDS
             and not token.starts_line
         )
-        if is_name and self.cursor.peek(1).kind is TokenKind.VARIABLE:
-            edge, end = abbreviate(token.text), abbreviate(self.cursor.peek(1).text)
+        # `madeOf $q`, or `madeOf{1,6} $q`
+        ahead = 6 if self.cursor.peek(1).text == "{" and self.cursor.peek(2).kind is TokenKind.INT else 1
+        if is_name and self.cursor.peek(ahead).kind is TokenKind.VARIABLE:
+            edge, end = abbreviate(token.text), abbreviate(self.cursor.peek(ahead).text)
             hint = f"a clause has one hop; the next is one of its own: `${abbreviate(target.name)} {edge} {end}`"
             self.cursor.refuse(token.span, f"unexpected `{edge}` after a hop", hint)
 

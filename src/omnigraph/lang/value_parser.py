@@ -255,7 +255,8 @@ def parse_call(parser: Expressions) -> Call:
         hint = f"functions are written in small letters: `{abbreviate(function.text)}(…)`"
         cursor.report(word.span, f"unexpected function `{abbreviate(word.text)}`", hint)
     elif word.text in RESERVED_WORDS and word.text != "starts_with":
-        cursor.report(word.span, f"`{word.text}` is a reserved word, not a function")
+        way_out = "it stands between two values: `$p.tags contains value`" if word.text == "contains" else None
+        cursor.report(word.span, f"`{word.text}` is a reserved word, not a function", way_out)
     opening = cursor.advance()
     arguments: list[Expr] = []
     options: list[tuple[Name, Expr]] = []

@@ -52,6 +52,8 @@ _OPS = {
 }
 # A string literal that looks like this was probably meant as a number.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+# A day without quotes and `date`, which is read as a subtraction.
+_SUBTRACTED_DAY = re.compile(r"(\d{4}) - (\d{1,2}) - (\d{1,2})")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
 
@@ -429,6 +431,9 @@ def _build_help(side: Operand, other: ExprType | None) -> str | None:
             return "vectors are compared by distance: order by `nearest(vector, query)`"
         case Scalar.BLOB:
             return "a Blob has no order and no equality: test it with `is null`"
+        case Scalar.I64 if other is Scalar.DATE and (day := _SUBTRACTED_DAY.fullmatch(side.text.strip("`"))):
+            year, month, number = day.groups()
+            return f'a day is written `date("{year}-{month:0>2}-{number:0>2}")`'
         case Scalar.DATETIME if other is Scalar.DATE:
             return f"a Date is a day and a DateTime an instant: compare the day, `date({side.text})`"
         case _:

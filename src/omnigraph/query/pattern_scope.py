@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from omnigraph.lang import literals as lit
 from omnigraph.lang import query_ast as ast
@@ -265,6 +266,10 @@ class BlockDrafter:
         help_ = self.findings.suggest_closest(name.text, (*self.catalog.nodes, *self.catalog.interfaces))
         if name.text in ("Node", "Any", "Thing") and help_ is None:
             help_ = f"several types are written `({'|'.join(list(self.catalog.nodes)[:2])})`"
+        if help_ is None and self.catalog.nodes:
+            shown = [f"`{node}`" for node in islice(self.catalog.nodes, _MAX_LISTED)]
+            rest = len(self.catalog.nodes) - len(shown)
+            help_ = f"the node types are {', '.join(shown)}{f' and {rest} more' if rest else ''}"
         if name.text in self.catalog.interfaces:
             types = [node.name for node in self.catalog.nodes.values() if name.text in node.implements]
             if types:

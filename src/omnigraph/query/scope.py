@@ -421,6 +421,28 @@ def build_entity(name: str, type_: EntityType, scope: Scope, node: ast.Variable)
     return Entity(variable=name, type=type_, fields=tuple(fields), nullable=nullable, origin=node.span)
 
 
+# A help line names at most this number of properties.
+_MAX_NAMED_PROPERTIES = 8
+
+
+def _locate_on_edge(name: str, declared: AnyType, catalog: Catalog | None) -> str | None:
+    """Return how a property is read that an edge of the node type has; None if no edge has it."""
+    for edge in () if catalog is None or isinstance(declared, EdgeType) else catalog.edges.values():
+        if edge.find_property(name) is not None and declared.name in (edge.source, edge.target):
+            called = decapitalize_name(edge.name)
+            return f"the edge `{called}` has it: name the edge, `$p $e:{called} $q`, and write `$e.{name}`"
+    return None
+
+
+def _list_properties(declared: AnyType) -> str:
+    names = [p.name for p in declared.properties]
+    rest = len(names) - _MAX_NAMED_PROPERTIES
+    if rest > 0:
+        shown = ", ".join(f"`{name}`" for name in names[:_MAX_NAMED_PROPERTIES])
+        return f"`{declared.name}` has {shown} and {rest} more"
+    return f"`{declared.name}` has {join_words(names) if names else 'no properties'}"
+
+
 def report_unknown_property(
     name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2", catalog: Catalog | None = None
 ) -> None:
@@ -435,6 +457,8 @@ def report_unknown_property(
     if help_ is None and catalog is not None and (edge := catalog.find_edge(name.text)) is not None:
         called = decapitalize_name(edge.name)
         help_ = f"`{called}` is an edge, followed by a clause of its own: `$p {called} $q`, and then `$q.name`"
+    if help_ is None and not is_union(declared.name):
+        help_ = _locate_on_edge(name.text, declared, catalog) or _list_properties(declared)
     if catalog is not None and is_union(declared.name):
         members = resolve_types(catalog, declared.name)
         types = {member.name: member.find_property(name.text) for member in members}

@@ -90,6 +90,11 @@ class ServedGraph:
         Raises:
             ServerUnavailableError: The graph could not be opened; opening it is retried in the background.
         """
+        session = with_cancellation(self.bind_session(actor, through=through), check_cancelled)
+        return Graph(session if next_commit is None else with_next_commit(session, next_commit))
+
+    def bind_session(self, actor: Actor, *, through: str | None = None) -> Session:
+        """Return a session that acts for an actor; raises what `bind_actor` raises."""
         if self.session is None:
             # Retried in a separate thread, so that no request waits for a store that does not respond.
             now = self.runtime.clock.monotonic()
@@ -97,8 +102,7 @@ class ServedGraph:
                 self.tried_at = now
                 threading.Thread(target=self._retry_open, name=f"open {self.id}", daemon=True).start()
             raise ServerUnavailableError.graph_unavailable(self.id)
-        session = with_cancellation(self.session.acting_as(actor, through=through), check_cancelled)
-        return Graph(session if next_commit is None else with_next_commit(session, next_commit))
+        return self.session.acting_as(actor, through=through)
 
     @property
     def is_local(self) -> bool:

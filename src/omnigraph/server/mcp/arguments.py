@@ -91,6 +91,49 @@ class MutateArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     memory_bytes: MemoryBytes = None
 
 
+class ProposeArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The arguments of `graph_propose`."""
+
+    query: Query
+    branch: Annotated[str, Meta(description="The name of the new branch, such as agent/fix-ages.")]
+    name: QueryName = None
+    params: Params = {}
+    base: Annotated[str, Meta(description="The branch that the change is meant for.")] = "main"
+    snapshot: Annotated[str | None, Meta(description="The commit that you have read; by default the newest.")] = None
+    message: Message = None
+    limit: Limit = DEFAULT_ROWS
+    seconds: Seconds = None
+    memory_bytes: MemoryBytes = None
+
+
+class DescribeArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The arguments of `graph_describe`."""
+
+    types: Annotated[list[str] | None, Meta(description="Only these node and edge types.")] = None
+    samples: Annotated[int, Meta(ge=0, le=10, description="Sample values of each property.")] = 3
+    branch: ReadBranch = "main"
+    limit: Limit = 20
+    offset: Offset = 0
+
+
+class LintArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The arguments of `graph_lint`."""
+
+    query: Query
+    branch: ReadBranch = "main"
+
+
+class SearchArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The arguments of `graph_search`."""
+
+    text: Annotated[str, Meta(description="An id, the beginning of one, or words.")]
+    types: Annotated[list[str] | None, Meta(description="Only these node types.")] = None
+    branch: ReadBranch = "main"
+    snapshot: CommitRef = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of matches to return.")] = 10
+    offset: Annotated[int, Meta(ge=0, le=500, description="Number of matches to skip.")] = 0
+
+
 class SchemaArguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The arguments of `graph_schema`."""
 

@@ -17,6 +17,7 @@ from omnigraph.engine.result_files import build_json_objects
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, format_conflict_count
+from omnigraph.ops.revision import show_state
 from omnigraph.policy import Action, Actor
 from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.request_arguments import check_text, parse_branch, parse_optional_instant
@@ -38,6 +39,7 @@ from omnigraph.server.mcp.arguments import (
     SchemaArguments,
     WriteControls,
 )
+from omnigraph.server.mcp.guide import write_guide
 from omnigraph.server.mcp.schemas import is_as_declared
 from omnigraph.server.service import Exchange, Service, get_exchange
 
@@ -46,7 +48,16 @@ MAX_RESPONSE_BYTES = 64 * 1024
 # The name of the query's text in diagnostics.
 SOURCE_NAME = "query.gq"
 
+# A token of common models is about four bytes of JSON or English text.
+_BYTES_PER_TOKEN = 4
+
 T = TypeVar("T")
+
+
+def estimate_tokens(text: str | bytes) -> int:
+    """Return about how many tokens a model reads in a text."""
+    size = len(text.encode()) if isinstance(text, str) else len(text)
+    return -(-size // _BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,12 +222,13 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
         raise RequestLimitError.row_too_large(offset, MAX_RESPONSE_BYTES)
     end = offset + row_count
     next_offset = end if end < total else None
-    note = f"{row_count} of {total} rows from offset {offset}, commit {result.commit_id}"
+    tokens = estimate_tokens("\n".join(lines))
+    note = f"{row_count} of {total} rows from offset {offset}, commit {result.commit_id}, about {tokens} tokens"
     if next_offset is not None:
         # With the snapshot, the next page is of the same commit, even if the branch has moved on.
         note += (
             f"; the result is cut: for more, repeat the call with offset={next_offset}"
-            f' and snapshot="{result.commit_id}"'
+            f' and snapshot="{result.commit_id}"; the rest is about {tokens * (total - end) // row_count} tokens'
         )
     value: dict[str, object] = {
         "commit_id": result.commit_id,
@@ -225,6 +237,7 @@ def _build_page(result: Result, offset: int, limit: int) -> ToolResult:
         "row_count": total,
         "offset": offset,
         "next_offset": next_offset,
+        "estimated_tokens": tokens,
     }
     if result.notes:
         value["notes"] = list(result.notes)
@@ -259,12 +272,19 @@ async def read_schema(caller: Caller, arguments: SchemaArguments) -> ToolResult:
     return ToolResult(value={"branch": state.branch, "commit_id": state.commit.id, "schema": text}, text=text)
 
 
+async def write_branch_guide(caller: Caller, branch: str) -> str:
+    """Return the guide for the schema of a branch."""
+    hosted = caller.find_graph(Action.READ, branch)
+    session = hosted.bind_session(caller.actor)
+    return await caller.run(lambda: write_guide(session.load_catalog(show_state(session, branch=branch))))
+
+
 async def list_branches(caller: Caller, arguments: BranchesArguments) -> ToolResult:
     """List the branches, main first and the others by name."""
     graph = caller.bind_graph(Action.READ, None)
     branches = await caller.run(graph.branches.list)
     requested = branches[arguments.offset : arguments.offset + arguments.limit]
-    page = _truncate_items([branch.to_json() for branch in requested])
+    page = truncate_items([branch.to_json() for branch in requested])
     end = arguments.offset + len(page)
     return ToolResult.from_value({"branches": page, "next_offset": end if end < len(branches) else None})
 
@@ -277,17 +297,17 @@ async def list_commits(caller: Caller, arguments: CommitsArguments) -> ToolResul
     )
     commits = page.to_json()["commits"]
     assert isinstance(commits, list)  # noqa: S101 - of objects
-    included = _truncate_items(commits)
+    included = truncate_items(commits)
     next_before = page.next if len(included) == len(commits) else str(included[-1]["id"])
     return ToolResult.from_value({"commits": included, "next_before": next_before})
 
 
-def _truncate_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def truncate_items(items: list[dict[str, Any]], limit: int = MAX_RESPONSE_BYTES) -> list[dict[str, Any]]:
     """Return the first items that fit into a result, and at least one, so that a next page begins later."""
     size = 0
     for position, item in enumerate(items):
         size += len(encode_json(item))
-        if size > MAX_RESPONSE_BYTES:
+        if size > limit:
             return items[: max(1, position)]
     return items
 
@@ -303,13 +323,7 @@ async def diff(caller: Caller, arguments: DiffArguments) -> ToolResult:
         timed_lines = limit_time(difference.json_lines(), service.runtime.clock, service.limits.seconds)
         # One line beyond the page shows whether there is a next page.
         lines = list(islice(timed_lines, arguments.offset, arguments.offset + arguments.limit + 1))
-        count = 0
-        size = 0
-        for line in lines[: arguments.limit]:
-            size += len(line)
-            if size > MAX_RESPONSE_BYTES:
-                break
-            count += 1
+        count = len(take_lines(lines, arguments.limit))
         if lines and not count:
             raise RequestLimitError.row_too_large(arguments.offset, MAX_RESPONSE_BYTES)
         value = {
@@ -322,6 +336,16 @@ async def diff(caller: Caller, arguments: DiffArguments) -> ToolResult:
         return ToolResult.from_value(value)
 
     return await caller.read(compare)
+
+
+def take_lines(lines: list[bytes], limit: int) -> list[bytes]:
+    """Return the first lines, at most `limit`, that fit into a result."""
+    size = 0
+    for position, line in enumerate(lines[:limit]):
+        size += len(line)
+        if size > MAX_RESPONSE_BYTES:
+            return lines[:position]
+    return lines[:limit]
 
 
 # --- writes ----------------------------------------------------------------------------------------------
@@ -395,19 +419,18 @@ async def merge(caller: Caller, arguments: MergeArguments) -> ToolResult:
     try:
         result = await caller.write(call)
     except MergeConflictsError as error:
-        return _report_conflicts(caller, error.result)
+        way_out = f"Resolve this on `{error.result.source}`, or choose with `strategy` whose values win"
+        return report_conflicts(caller, error.result, way_out)
     caller.service.record_commit(caller.request, "merge", result.commit_id)
     return ToolResult.from_value(result.to_json())
 
 
-def _report_conflicts(caller: Caller, result: MergeResult) -> ToolResult:
+def report_conflicts(caller: Caller, result: MergeResult, way_out: str) -> ToolResult:
+    """Return the conflicts of a merge as the error of a tool, with what to do about them."""
     exchange = caller.exchange
     exchange.code = "merge_conflicts"
     caller.service.metrics.count("omnigraph_conflicts_total", graph=caller.graph_id)
-    message = (
-        f"{format_conflict_count(result)}."
-        f" Resolve this on `{result.source}`, or choose with `strategy` whose values win"
-    )
+    message = f"{format_conflict_count(result)}. {way_out}"
     value = {
         "error": message,
         "code": exchange.code,

@@ -11,8 +11,10 @@ from omnigraph.server.http.request_bodies import JSON
 from omnigraph.server.mcp import calls
 from omnigraph.server.mcp.arguments import BranchesArguments, CommitsArguments, SchemaArguments
 from omnigraph.server.mcp.calls import Caller, ToolResult
+from omnigraph.server.mcp.guide import write_ways_out
 
 _PLAIN_TEXT = "text/plain"
+_MARKDOWN = "text/markdown"
 # Longer URIs are rejected unread, and errors quote at most this part of a URI.
 _MAX_URI_LENGTH = 2_048
 
@@ -29,12 +31,27 @@ def _read_commits(caller: Caller, branch: str) -> Awaitable[ToolResult]:
     return calls.list_commits(caller, CommitsArguments(branch=branch))
 
 
+async def _read_guide(caller: Caller, branch: str) -> ToolResult:
+    text = await calls.write_branch_guide(caller, branch)
+    return ToolResult(value={}, text=text)
+
+
+async def _read_mistakes(_caller: Caller, _branch: str) -> ToolResult:
+    return ToolResult(value={}, text=write_ways_out())
+
+
 _READERS: dict[str, tuple[str, str, Callable[[Caller, str], Awaitable[ToolResult]]]] = {
     "schema": (_PLAIN_TEXT, "The schema of main: node types, edge types, properties.", _read_schema),
+    "guide": (_MARKDOWN, "How to write queries for this graph, with examples that run on it.", _read_guide),
+    "mistakes": (_MARKDOWN, "The right form of what other languages write, and the codes of mistakes.", _read_mistakes),
     "branches": (JSON, "The branches, main first.", _read_branches),
     "commits": (JSON, "The newest commits of main.", _read_commits),
 }
-_BRANCH_RESOURCES = {"schema": "The schema of a branch.", "commits": "The newest commits of a branch."}
+_BRANCH_RESOURCES = {
+    "schema": "The schema of a branch.",
+    "guide": "How to write queries for a branch.",
+    "commits": "The newest commits of a branch.",
+}
 
 
 def list_resources(caller: Caller) -> list[Resource]:
@@ -73,7 +90,7 @@ async def read(caller: Caller, uri: str) -> TextResourceContents:
     name, _, branch = uri.removeprefix(root).partition("/")
     if not uri.startswith(root) or len(uri) > _MAX_URI_LENGTH or name not in _READERS:
         raise _build_missing_error(uri)
-    if branch and name not in _BRANCH_RESOURCES:
+    if (branch and name not in _BRANCH_RESOURCES) or not list_resources(caller):
         raise _build_missing_error(uri)
     mime_type, _, reader = _READERS[name]
     try:

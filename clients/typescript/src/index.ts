@@ -1,0 +1,3 @@
+export * from "./client";
+export * from "./shapes";
+export type { components, paths } from "./generated/api";
