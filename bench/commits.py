@@ -33,7 +33,7 @@ from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
-from s3_server import copied, fresh_uri, s3_server, uploaded
+from s3_server import fresh_uri, s3_server, uploaded
 
 SHALLOW = 10
 DEEP = SHALLOW + 16 * Options().head_commits
@@ -235,9 +235,9 @@ class SmallWrites:
                 self.insert_edge()
 
     def measure_cold(self, storage: dict[str, str]) -> dict[str, list[tuple[float, int]]]:
-        """Write to copies on an object store in new processes; return CPU seconds and requests of each, by write.
+        """Write to a copy on an object store in new processes; return CPU seconds and requests of each, by write.
 
-        The copies have a few files in the tail of each table, whose number goes up and down.
+        Each process writes other rows: those of older processes are in the tail.
         """
         # Measured is a state without work in progress.
         self._graph._session.tails.wait(60)  # noqa: SLF001 - no public call waits for it
@@ -245,19 +245,20 @@ class SmallWrites:
         for number in range(1, 4):
             calm.mutate(f'query q() {{ insert P {{ name: "c{self.commits}-{number}" }} }}')
         uri = uploaded(Path(self._graph.uri))
-        old, older = (f"k{self._stable[len(self._stable) // part]}" for part in (2, 3))
         samples: dict[str, list[tuple[float, int]]] = {}
         for number in range(COLD_SAMPLES):
             new = f"n{self.commits}-{number}"
+            middle = len(self._stable) // 2
+            old, older = (f"k{self._stable[middle + distance]}" for distance in (number, -1 - number))
             writes = {
                 "insert": f'insert P {{ name: "{new}", email: "{new}" }}',
                 "update": f'update P set {{ age: {number} }} where name = "{older}"',
                 "insert edge": f'insert Knows {{ from: "{old}", to: "{older}" }}',
-                "delete": f'delete P where name = "k{self._stable[0]}"',
+                "delete": f'delete P where name = "k{self._stable[-1 - number]}"',
                 "upsert": f'insert P {{ name: "{old}", age: {number} }}',
             }
             for name, statement in writes.items():
-                command = [sys.executable, "-c", COLD_WRITE, copied(uri), json.dumps(storage), statement]
+                command = [sys.executable, "-c", COLD_WRITE, uri, json.dumps(storage), statement]
                 ended = subprocess.run(command, check=True, capture_output=True, text=True)
                 seconds, requests = json.loads(ended.stdout)
                 samples.setdefault(name, []).append((seconds, requests))
