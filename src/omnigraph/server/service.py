@@ -343,7 +343,10 @@ class Service:
         if fleet is not None:
             timers.append(loop.call_later(LONG_SECONDS, hand_over))
         try:
-            return await (self.write(request, work) if is_long else self.run(request, work))
+            done = await (self.write(request, work) if is_long else self.run(request, work))
+            if fleet is not None:
+                fleet.note_short(kind)
+            return done
         except QueryCancelledError:
             if fleet is None or not is_late:
                 raise
