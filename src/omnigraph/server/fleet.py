@@ -12,8 +12,10 @@ from omnigraph.server.shared_state import SharedState, WorkerSlot
 
 # A read that takes longer is cancelled, and run again by a worker for long requests.
 LONG_SECONDS = 0.25
-# For so long a request that was long is taken for long at once.
-_KNOWN_SECONDS = 300.0
+# For so long a request that was long is taken for long at once: at first, and at most. The time grows with each attempt
+# that is long again, because a short one is also long on a machine that stands still for a moment.
+_FIRST_KNOWN_SECONDS, _KNOWN_SECONDS = 2.0, 300.0
+_KNOWN_GROWTH = 4
 _MAX_KNOWN = 1_024
 _REAP_SECONDS = 10.0
 _MAX_DIRECTORY = 70
@@ -31,7 +33,8 @@ class Fleet:
         if len(os.fsencode(home)) > _MAX_DIRECTORY:
             self._home = Path(f"/proc/self/fd/{os.open(home, os.O_PATH | os.O_DIRECTORY)}")
         self._serving = serving
-        self._known: LruCache[Hashable, float] = LruCache(_MAX_KNOWN)
+        # By kind of request: until when it is taken for long, and for how many seconds it was.
+        self._known: LruCache[Hashable, tuple[float, float]] = LruCache(_MAX_KNOWN)
 
     @property
     def is_home(self) -> bool:
@@ -89,12 +92,19 @@ class Fleet:
 
     def is_known_long(self, key: Hashable) -> bool:
         """Return whether a request of this kind was long recently."""
-        until = self._known.get(key)
-        return until is not None and time.monotonic() < until
+        known = self._known.get(key)
+        return known is not None and time.monotonic() < known[0]
 
     def note_long(self, key: Hashable) -> None:
         """Record that a request of this kind was long."""
-        self._known.put(key, time.monotonic() + _KNOWN_SECONDS)
+        known = self._known.get(key)
+        seconds = _FIRST_KNOWN_SECONDS if known is None else min(_KNOWN_GROWTH * known[1], _KNOWN_SECONDS)
+        self._known.put(key, (time.monotonic() + seconds, seconds))
+
+    def note_short(self, key: Hashable) -> None:
+        """Record that a request of this kind was not long."""
+        if self._known.get(key) is not None:
+            self._known.put(key, (0.0, _FIRST_KNOWN_SECONDS / _KNOWN_GROWTH))
 
     async def await_end(self, slot: WorkerSlot, generation: int) -> bool:
         """Wait until the parent has reaped a process that left its requests unanswered; return whether it has."""

@@ -343,13 +343,17 @@ class Service:
         if fleet is not None:
             timers.append(loop.call_later(LONG_SECONDS, hand_over))
         try:
-            return await (self.write(request, work) if is_long else self.run(request, work))
+            done = await (self.write(request, work) if is_long else self.run(request, work))
         except QueryCancelledError:
             if fleet is None or not is_late:
                 raise
             if kind:
                 fleet.note_long(kind)
             raise HandedOverError from None
+        else:
+            if fleet is not None:
+                fleet.note_short(kind)
+            return done
         finally:
             for timer in timers:
                 timer.cancel()
