@@ -6,7 +6,8 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -179,3 +180,11 @@ def names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         side = row["after"] or row["before"]
         found.append(f"{side['from']} → {side['to']}" if "edge" in row else str(row["id"]))
     return found
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

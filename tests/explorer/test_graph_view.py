@@ -2,7 +2,7 @@
 
 import json
 
-from explorer.browser import Browser, link
+from explorer.browser import Browser, link, until
 from explorer.conftest import Server
 from explorer.story import PLAN, TOKENS, Story
 
@@ -50,6 +50,7 @@ def names(browser: Browser) -> set[str]:
 def test_nodes_are_found_by_key_first_and_then_by_words(browser: Browser, server: Server) -> None:
     open_node(browser, server)
     browser.press("/")
+    browser.wait(".search input:focus")
     browser.run("await page.keyboard.type('ada')")
     browser.wait(".search [role=option]:has-text('Ada')")
     browser.press("Enter")
@@ -80,7 +81,7 @@ def test_a_node_is_expanded_by_type_with_a_limit(browser: Browser, server: Serve
     browser.fill(".expand input", "50")
     browser.click(".expand li button")
     browser.wait(".expand li button:has-text('✓')")
-    assert staff <= names(browser)
+    until(lambda: staff <= names(browser))
     assert browser.complaints() == []
 
 
@@ -100,11 +101,11 @@ def test_nodes_are_pinned_where_they_are_put_and_hidden(browser: Browser, server
     browser.wait(".detail .entity-title:has-text('Ada')")
     browser.click(".detail button:has-text('Hide')")
     browser.wait(".graph .bar button:has-text('Show 1 hidden')")
-    assert "Ada" not in names(browser)
+    until(lambda: "Ada" not in names(browser))
     assert not [edge for edge in browser.run(EDGES) if "Ada" in edge[:2]]
     browser.click(".graph .bar button:has-text('Show 1 hidden')")
     browser.run(GONE, selector=".graph .bar button:has-text('hidden')")
-    assert "Ada" in names(browser)
+    until(lambda: "Ada" in names(browser))
     browser.click(".graph .bar button:has-text('Unpin 1')")
     assert browser.complaints() == []
 
@@ -121,6 +122,7 @@ def test_colour_and_size_follow_a_property(browser: Browser, server: Server, sto
 
     browser.choose(".graph label:has-text('Colour') select", "role")
     browser.choose(".graph label:has-text('Size') select", "age")
+    until(lambda: len({node["size"] for node in browser.run(NODES).values()}) > 3)
     nodes = browser.run(NODES)
     rows = story.graph.query("match { $p: Person } return { $p.name as name, $p.role as role, $p.age as age }").rows()
     colours = {(str(row["role"]), nodes[key_of("Person", str(row["name"]))]["color"]) for row in rows}
@@ -133,6 +135,7 @@ def test_colour_and_size_follow_a_property(browser: Browser, server: Server, sto
     # A property of numbers is a ramp.
     browser.choose(".graph label:has-text('Colour') select", "age")
     browser.run("await page.waitForFunction(() => document.querySelectorAll('.graph .legend li').length === 2)")
+    until(lambda: "#3d4fd6" in {node["color"] for node in browser.run(NODES).values()})
     oldest = max(rows, key=lambda row: int(str(row["age"])))
     assert browser.run(NODES)[key_of("Person", str(oldest["name"]))]["color"] == "#3d4fd6"
     assert browser.complaints() == []
@@ -144,6 +147,7 @@ def test_a_path_between_two_nodes_is_highlighted(browser: Browser, server: Serve
     browser.click(".detail button:has-text('Path from here')")
     browser.run(CLICK, key=key_of("Company", "Acme"))
     browser.wait(".graph .bar button:has-text('Path of 1 step')")
+    until(lambda: {edge[3] for edge in browser.run(EDGES)} != plain)
     path = [edge for edge in browser.run(EDGES) if edge[3] not in plain]
     assert [edge[:2] for edge in path] == [["Ada", "Acme"]]
     browser.click(".graph .bar button:has-text('Path of 1 step')")

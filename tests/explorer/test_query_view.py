@@ -3,14 +3,12 @@
 import csv
 import io
 import json
-import time
-from collections.abc import Callable
 from http.client import HTTPConnection
 
 import pyarrow as pa
 import pytest
 
-from explorer.browser import Browser, link
+from explorer.browser import Browser, link, until
 from explorer.conftest import Server
 from explorer.story import TOKENS, Story
 
@@ -40,14 +38,6 @@ def ask_running(server: Server) -> list[object]:
         return found
     finally:
         connection.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def cells(browser: Browser) -> list[list[str]]:
