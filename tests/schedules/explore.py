@@ -13,7 +13,7 @@ from schedules.history import History
 from schedules.model_actors import BEGIN, Actor, CreateBranch, Run, Wait, build_room
 from schedules.model_room import Room, modelled
 from schedules.oracles import judge
-from schedules.scenarios import Scenario, branch_writer, choose_scenario
+from schedules.scenarios import ARMED, Scenario, branch_writer, choose_scenario
 from schedules.scheduler import Event, Fault, Scheduler, Strategy
 from schedules.simulation import SimulatedBackend, simulated
 from schedules.strategies import (
@@ -60,6 +60,8 @@ class Result:
 A_co = TypeVar("A_co", covariant=True)
 Outline = Sequence[tuple[str, int, bool]]
 """The steps of an undisturbed run: the thread, the number of its step, and whether it writes."""
+DEATH = PlannedFault("dead", 40, Fault.CRASH_BEFORE)
+"""How a writer dies that has written its files."""
 Play = Callable[[Strategy], Result]
 
 
@@ -88,15 +90,16 @@ class Model:
         return shrink(partial(self.play, case), result).explain(seed, case)
 
     def _measure_actor(self, actor: Actor) -> Sequence[bool]:
-        """Return for each step of an actor whether it writes: on a new graph, or on one with a branch."""
+        """Return for each step of an actor whether it writes: on a new graph, with a branch, or with a dead writer."""
         if actor not in self._outlines:
             alone = self._play_alone({"a": (actor,)})
             beside = self._play_alone({"x": (CreateBranch("x", branch_writer("x")),), "a": (Wait(5, actor),)})
-            self._outlines[actor] = max(alone, beside, key=len)
+            after = self._play_alone({"dead": (ARMED,), "a": (Wait(61, actor),)}, DEATH)
+            self._outlines[actor] = max(alone, beside, after, key=len)
         return self._outlines[actor]
 
-    def _play_alone(self, processes: Mapping[str, tuple[Actor, ...]]) -> Sequence[bool]:
-        scheduler = Scheduler(ReplayStrategy(Schedule()), BEGIN)
+    def _play_alone(self, processes: Mapping[str, tuple[Actor, ...]], *faults: PlannedFault) -> Sequence[bool]:
+        scheduler = Scheduler(ReplayStrategy(Schedule((), faults)), BEGIN)
         with simulated(SimulatedBackend(scheduler)):
             Scenario("alone", processes).start(Run(scheduler, self.room.copy(), History(scheduler)))
             scheduler.run()
