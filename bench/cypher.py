@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -69,6 +70,11 @@ def build(root: Path, people: int) -> og.Graph:
     return graph
 
 
+def ask(run: Callable[[str], og.Result], text: str) -> object:
+    """Return all rows of a query."""
+    return run(text).to_arrow()
+
+
 def measure(work: Callable[[], object]) -> float:
     """Return how long a call takes."""
     start = time.perf_counter()
@@ -89,8 +95,8 @@ def main(people: int, rounds: int) -> None:
                 sys.exit(f"{name}: {expected.num_rows} rows and {found.num_rows}")
             times: tuple[list[float], list[float]] = ([], [])
             for _ in range(rounds):
-                times[0].append(measure(lambda text=text: graph.query(text).to_arrow()))
-                times[1].append(measure(lambda statement=statement: graph.cypher(statement).to_arrow()))
+                times[0].append(measure(partial(ask, graph.query, text)))
+                times[1].append(measure(partial(ask, graph.cypher, statement)))
             first, second = (statistics.median(each) for each in times)
             print(f"{name:32} {first * 1000:9.2f} {second * 1000:9.2f} {second / first:7.2f}")
 

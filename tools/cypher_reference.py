@@ -29,12 +29,12 @@ The meaning is that of openCypher 9, over values whose types the schema declares
 - Matches are a bag: each relationship is a row of its own. Relationships of one `MATCH` differ.
 - Null is the largest value in an order. A condition that is null does not hold.
 - Whole numbers are divided as such. A division by zero, also of fractions, and an overflow are errors, also in a
-  condition, unless another part of it decides. The conditions of a `MATCH` that can fail are for the matches that fulfil
+  condition, unless another part of it decides. Conditions of a `MATCH` that can fail are for the matches that fulfil
   all others.
 - A parameter has the type of its value, also a map, and a list of nulls, lists or maps, of at most 1,000 items; a text
   that is compared with a Date or DateTime is read as one.
-- Lists have one type; a whole number beside a fraction becomes a fraction. They may hold nulls, except lists of nodes or
-  relationships.
+- Lists have one type; a whole number beside a fraction becomes a fraction. They may hold nulls, except lists of nodes
+  or relationships.
 - Instants are those of UTC: a text with another zone is refused.
 - A pattern is a condition and no value, and binds nothing: `RETURN EXISTS { (a)-->(b) }`.
 - A whole node is an object with `id`, `@type` and its properties; a relationship also has `src` and `dst`; a path has

@@ -14,7 +14,27 @@ from schema_making import accepted
 CORPUS = Path(__file__).parents[1] / "corpus"
 CATALOG = accepted((CORPUS / "graphs" / "films.pg").read_text(encoding="utf-8"))
 STATEMENTS = [case.blocks["cypher"] for path in sorted((CORPUS / "cypher").glob("*.case")) for case in read_cases(path)]
-PIECES = ("(", ")", "[", "]", "{", "}", "-", "->", "*", "..", "|", ":", "$", "'", "`", "null", "[]", "WITH", "RETURN")
+PIECES: tuple[str, ...] = (
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "-",
+    "->",
+    "*",
+    "..",
+    "|",
+    ":",
+    "$",
+    "'",
+    "`",
+    "null",
+    "[]",
+    "WITH",
+    "RETURN",
+)
 PIECES += ("MATCH", "WHERE", "UNWIND", "AS", "1", "0", "9223372036854775808", "n", "count(*)", "NOT", "=", "/", "\x00")
 GIVEN = infer_parameters({"n": 1, "x": "a", "rows": [{"n": "Ann", "k": 1}], "names": ["a", None]})
 DEPTH = 5_000

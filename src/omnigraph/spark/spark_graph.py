@@ -170,15 +170,15 @@ class SparkGraph:
         return self.query_rows(source, name=name, params=params).frame
 
     def query_rows(
-        self, source: str | Source, *, name: str | None = None, params: Mapping[str, object] | None = None
+        self, source: str | Source | QueryCall, *, name: str | None = None, params: Mapping[str, object] | None = None
     ) -> SparkRows:
         """Return the same as `query`, with the schema that a result of `Graph.query` has."""
-        source = source if isinstance(source, Source) else Source(source)
-        return self.run_call(QueryCall(source=source, name=name, params=params or {}, branch=self._snapshot.branch))
-
-    def run_call(self, call: QueryCall) -> SparkRows:
-        """Return the rows of a call, whose text is a query or what the call makes a read of it."""
         session, snapshot = self._session, self._snapshot
+        # A call says itself how its text becomes a read, as one of Cypher does.
+        call = source if isinstance(source, QueryCall) else None
+        if call is None:
+            text = source if isinstance(source, Source) else Source(str(source))
+            call = QueryCall(source=text, name=name, params=params or {}, branch=snapshot.branch)
         bound, context = begin(session, call, snapshot, Budget(session.runtime.clock))
         job = QueryJob(
             query=bound,

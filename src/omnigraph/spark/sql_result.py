@@ -54,7 +54,7 @@ def execute_query(session: Session, call: QueryCall, master: str | None) -> Resu
     """
     state = resolve_snapshot(session, call)
     graph = SparkGraph(session, state, master=master)
-    rows = graph.run_call(call)
+    rows = graph.query_rows(call)
     return fetch_result(rows, commit_id=state.commit.id, target=build_target(call, state))
 
 

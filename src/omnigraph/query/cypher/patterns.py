@@ -99,7 +99,7 @@ class MatchBinder:
         # Types first: what can't match is not bound at all.
         self._narrow()
         for hop in self.hops:
-            self._refuse_unknown_zero(hop)
+            _refuse_unknown_zero(self.context, hop)
         is_empty = not all(node.types for node in self.nodes.values()) or not all(hop.members for hop in self.hops)
         is_impossible = any(_has_empty_bounds(hop.pattern.length) for hop in self.hops)
         if is_empty and not (self.context.catalog.nodes and (self.context.catalog.edges or not self.hops)):
@@ -130,16 +130,8 @@ class MatchBinder:
             blocks=(*self.blocks, *binder.blocks),
         )
         if match.optional and not pattern.types:
-            return self._mark(Matched(pattern, scope, tuple(self.late)), match)
+            return _mark(self.context, Matched(pattern, scope, tuple(self.late)), match)
         return Matched(pattern, scope, tuple(self.late))
-
-    def _mark(self, matched: Matched, match: tree.Match) -> Matched:
-        """Return a pattern that binds a value, if only to tell whether it has a match."""
-        one = Const(value=(1,), type=ListOf(Scalar.I64), origin=match.span)
-        block, _, _ = build_each(self.context, "#match", one, match.span, matched.scope)
-        marker = ValueRef(variable=block.variable, type=Scalar.I64, nullable=True, origin=match.span)
-        pattern = replace(matched.pattern, blocks=(*matched.pattern.blocks, block))
-        return replace(matched, pattern=pattern, marker=marker)
 
     # --- drafting ----------------------------------------------------------------------------------
 
@@ -252,13 +244,6 @@ class MatchBinder:
                 yield HopMember(ref, HopDirection.OUT)
             if direction is not tree.Direction.OUT and edge.target in hop.left.types and edge.source in hop.right.types:
                 yield HopMember(ref, HopDirection.IN)
-
-    def _refuse_unknown_zero(self, hop: PatternHop) -> None:
-        length = hop.pattern.length
-        if length is not None and length.low == 0 and not hop.members:
-            help_ = "leave the hop out, or name a relationship type that there is"
-            message = "a length of 0 over no relationship type is not supported"
-            self.context.findings.refuse("C002", hop.pattern.span, message, help_)
 
     def _take_apart(self) -> None:
         """Give the variables of a pattern that can't match the types of their own labels, each hop by itself.
@@ -387,7 +372,7 @@ class MatchBinder:
             if known is None:
                 scope = scope.add(variable.text, ComputedVariable(value=listed))
             else:
-                self.filters.append(self._require_same(hop, scope.read(known, span), listed))
+                self.filters.append(_require_same(self.context, hop, scope.read(known, span), listed))
         if high == 0:
             is_empty = values.compare(Op.EQ, read_part(hop.value, WALK_LENGTH), values.build_const(0, span), span)
             assert is_empty is not None  # noqa: S101 - numbers compare
@@ -408,16 +393,6 @@ class MatchBinder:
         del common
         return simplify_members(bound), scope
 
-    def _require_same(self, hop: PatternHop, known: Expr, listed: Expr) -> Expr:
-        """Return whether the relationships of a walk are those of a list."""
-        is_list = isinstance(known.type, ArrayOf) and isinstance(known.type.element, EdgeRef)
-        test = values.compare(Op.EQ, known, listed, hop.pattern.span) if is_list else None
-        if test is None:
-            help_ = "name another variable, and compare the relationships"
-            message = "a variable length over this variable is not supported"
-            self.context.findings.refuse("C002", hop.pattern.span, message, help_)
-        return test
-
     def _bind_along(
         self, hop: PatternHop, members: tuple[HopMember, ...], scope: CypherScope
     ) -> tuple[tuple[Expr, ...], tuple[HopMember, ...]]:
@@ -431,7 +406,7 @@ class MatchBinder:
         if pattern.properties is None:
             return (), members
         binder = ExpressionBinder(self.context, scope, self.subqueries)
-        entries = self._list_entries(pattern.properties, binder)
+        entries = _list_entries(pattern.properties, binder)
         catalog = self.context.catalog
         names = {key.text for key, _ in entries}
         owner = EntityVariable(name=ROW, type=unite_edges(member.edge for member in members))
@@ -500,22 +475,12 @@ class MatchBinder:
     def _bind_entries(
         self, properties: tree.MapLiteral | tree.Parameter, owner: EntityVariable, binder: ExpressionBinder
     ) -> None:
-        entries = self._list_entries(properties, binder)
+        entries = _list_entries(properties, binder)
         for key, value in entries:
             test = values.compare(Op.EQ, read_property(self.context, owner, key), value, key.span)
             if test is None:
                 binder.refuse_form(key.span, "lists and maps can't be compared", "compare their elements")
             self.filters.append(test)
-
-    def _list_entries(
-        self, properties: tree.MapLiteral | tree.Parameter, binder: ExpressionBinder
-    ) -> Sequence[tuple[Name, Expr]]:
-        if isinstance(properties, tree.MapLiteral):
-            return [(key, binder.bind(value)) for key, value in properties.entries]
-        given = binder.bind(properties)
-        if not isinstance(given, RecordExpr):
-            binder.refuse_type(properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map")
-        return [(Name(name, properties.span), value) for name, value in given.items]
 
 
 def _take_test(condition: Expr, blocks: list[PatternBlock]) -> bool:
@@ -546,3 +511,42 @@ def _list_ends(hop: PatternHop, *, left: bool) -> frozenset[str]:
         is_source = (member.direction is HopDirection.OUT) == left
         ends.add(member.edge.source if is_source else member.edge.target)
     return frozenset(ends)
+
+
+def _mark(context: CypherContext, matched: Matched, match: tree.Match) -> Matched:
+    """Return a pattern that binds a value, if only to tell whether it has a match."""
+    one = Const(value=(1,), type=ListOf(Scalar.I64), origin=match.span)
+    block, _, _ = build_each(context, "#match", one, match.span, matched.scope)
+    marker = ValueRef(variable=block.variable, type=Scalar.I64, nullable=True, origin=match.span)
+    pattern = replace(matched.pattern, blocks=(*matched.pattern.blocks, block))
+    return replace(matched, pattern=pattern, marker=marker)
+
+
+def _refuse_unknown_zero(context: CypherContext, hop: PatternHop) -> None:
+    length = hop.pattern.length
+    if length is not None and length.low == 0 and not hop.members:
+        help_ = "leave the hop out, or name a relationship type that there is"
+        message = "a length of 0 over no relationship type is not supported"
+        context.findings.refuse("C002", hop.pattern.span, message, help_)
+
+
+def _require_same(context: CypherContext, hop: PatternHop, known: Expr, listed: Expr) -> Expr:
+    """Return whether the relationships of a walk are those of a list."""
+    is_list = isinstance(known.type, ArrayOf) and isinstance(known.type.element, EdgeRef)
+    test = values.compare(Op.EQ, known, listed, hop.pattern.span) if is_list else None
+    if test is None:
+        help_ = "name another variable, and compare the relationships"
+        message = "a variable length over this variable is not supported"
+        context.findings.refuse("C002", hop.pattern.span, message, help_)
+    return test
+
+
+def _list_entries(
+    properties: tree.MapLiteral | tree.Parameter, binder: ExpressionBinder
+) -> Sequence[tuple[Name, Expr]]:
+    if isinstance(properties, tree.MapLiteral):
+        return [(key, binder.bind(value)) for key, value in properties.entries]
+    given = binder.bind(properties)
+    if not isinstance(given, RecordExpr):
+        binder.refuse_type(properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map")
+    return [(Name(name, properties.span), value) for name, value in given.items]

@@ -61,6 +61,7 @@ from omnigraph.query.logical_plan import (
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.query.stage_plan import StageVariable, UnionSource
 from omnigraph.query.union_types import list_identities
+from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import ListOf, Scalar, is_scalar
 
 QUERY_NAME = "cypher"
@@ -342,23 +343,13 @@ class QueryBinder:
                 message = f"`{clause.procedure.text}` has no column `{item.column.text}`"
                 self.context.findings.refuse("C004", item.column.span, message, f"its column is `{column}`")
             alias = column if item.alias is None else item.alias.text
-        found = Const(value=self._list_names(name), type=ListOf(Scalar.STRING), origin=clause.span)
+        found = Const(value=_list_names(self.context.catalog, name), type=ListOf(Scalar.STRING), origin=clause.span)
         self._add_each(alias, found, clause.span, clause.span)
         if clause.where is not None:
             binder = self._build_binder()
             self._flush(clause.span)
             self.draft.filters.append(binder.bind_condition(clause.where))
             self.draft.blocks += binder.blocks
-
-    def _list_names(self, procedure: str) -> tuple[str, ...]:
-        catalog = self.context.catalog
-        match procedure:
-            case "db.labels":
-                return tuple(sorted({*catalog.nodes, *catalog.interfaces}))
-            case "db.relationshiptypes":
-                return tuple(sorted({get_relationship_type(edge) for edge in catalog.edges.values()}))
-            case _:
-                return tuple(sorted({prop.name for type_ in catalog.types for prop in type_.properties}))
 
     # --- stages ------------------------------------------------------------------------------------
 
@@ -407,7 +398,8 @@ class QueryBinder:
         limit: Count | None = None,
         offset: Count | None = None,
     ) -> ReadQuery:
-        return self._finish(
+        return _finish(
+            self.context.catalog,
             ReadQuery(
                 name=QUERY_NAME,
                 params=tuple(self.context.declared.values()),
@@ -422,11 +414,8 @@ class QueryBinder:
                 limit=limit,
                 offset=offset,
                 origin=span,
-            )
+            ),
         )
-
-    def _finish(self, read: ReadQuery) -> ReadQuery:
-        return prune_columns(relax_hops(read, self.context.catalog))
 
     # --- projections -------------------------------------------------------------------------------
 
@@ -610,3 +599,17 @@ def _build_grouping(columns: _Columns, order: Sequence[OrderTerm], span: Span) -
         # The groups of a `DISTINCT` by lists: a grouping has an aggregate, which nothing reads here.
         aggregates = {Aggregate(fold=AggregateFunction.COUNT, origin=span): None}
     return Grouping(keys=tuple(columns.keys), aggregates=tuple(aggregates))
+
+
+def _list_names(catalog: Catalog, procedure: str) -> tuple[str, ...]:
+    match procedure:
+        case "db.labels":
+            return tuple(sorted({*catalog.nodes, *catalog.interfaces}))
+        case "db.relationshiptypes":
+            return tuple(sorted({get_relationship_type(edge) for edge in catalog.edges.values()}))
+        case _:
+            return tuple(sorted({prop.name for type_ in catalog.types for prop in type_.properties}))
+
+
+def _finish(catalog: Catalog, read: ReadQuery) -> ReadQuery:
+    return prune_columns(relax_hops(read, catalog))
