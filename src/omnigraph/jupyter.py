@@ -52,7 +52,7 @@ class GraphMagics(Magics):
 
     @line_magic
     def graph(self, line: str) -> str:
-        """Name the graph of the cells below: a variable that holds one, or the place of one, opened read-only."""
+        """Set the graph of the cells below: a variable that holds one, or the place of one, opened read-only."""
         name = line.strip()
         held = self._names.get(name)
         if held is None and not name:
