@@ -8,7 +8,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.merge_result import MergeConflictsError
 from omnigraph.ops.mutate import MutationCall
-from omnigraph.ops.propose import ProposedChange, ProposeCall, propose
+from omnigraph.ops.propose import ProposeCall, ProposedChange, propose
 from omnigraph.policy import Action
 from omnigraph.server.http.request_arguments import check_text
 from omnigraph.server.mcp.arguments import ProposeArguments
