@@ -8,7 +8,7 @@ try:
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 except ModuleNotFoundError as error:
-    raise LibraryMissingError.extra_missing("llama-index", error.name or "llama_index") from error
+    raise LibraryMissingError("'omnigraph[llama-index]'") from error
 
 __all__ = ["OmnigraphNodeRetriever"]
 

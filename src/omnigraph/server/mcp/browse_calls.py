@@ -23,7 +23,7 @@ from omnigraph.server.mcp.error_text import format_diagnostic
 
 # Samples come from this number of rows of a type, the first by id.
 _SAMPLED_ROWS = 50
-# Longer texts are cut in samples, and in nodes that a search has result.
+# Longer texts are cut in samples, and in nodes that a search finds.
 _MAX_SAMPLE_CHARACTERS = 60
 _MAX_TEXT_CHARACTERS = 400
 # A property with a Vector or Blob has no sample that helps, and an enum lists its values.
