@@ -5,7 +5,7 @@ from pathlib import Path
 
 from library import make_library
 
-from omnigraph.llama_index import OmnigraphRetriever
+from omnigraph.llama_index import OmnigraphNodeRetriever
 from omnigraph.retrieval import Retrieval
 
 IN_TOPIC = """
@@ -23,10 +23,10 @@ query in_topic($question: String, $topic: String) {
 with tempfile.TemporaryDirectory() as home:
     graph = make_library(Path(home))
 
-    hybrid = OmnigraphRetriever.hybrid(graph, "Paper", text="summary", vector="meaning", limit=2)
+    hybrid = OmnigraphNodeRetriever.hybrid(graph, "Paper", text="summary", vector="meaning", limit=2)
     for found in hybrid.retrieve("shortest path between points"):
         print(found.node.node_id, "|", found.text[:40])
 
-    own = OmnigraphRetriever(graph, Retrieval(query=IN_TOPIC, params={"topic": "databases"}))
+    own = OmnigraphNodeRetriever(graph, Retrieval(query=IN_TOPIC, params={"topic": "databases"}))
     for found in own.retrieve("changes and versions"):
         print(found.node.node_id, "|", found.metadata["year"], "|", found.metadata["p.title"])

@@ -386,11 +386,6 @@ class LibraryMissingError(OmnigraphError):
         extra = {"pygls": "lsp", "mcp": "mcp"}.get(module.partition("_")[0], "server")
         return f"this needs the server ({module} is not installed): `pip install 'omnigraph[{extra}]'`"
 
-    @variant
-    def extra_missing(self, extra: str, module: str) -> str:
-        """Report that the library of an integration is not installed."""
-        return f"this needs {module}, which is not installed: `pip install 'omnigraph[{extra}]'`"
-
 
 class QueryError(OmnigraphError):
     """A query or algorithm can't be run as it is: change it."""

@@ -16,7 +16,7 @@ try:
     from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
     from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 except ModuleNotFoundError as error:
-    raise LibraryMissingError.extra_missing("jupyter", error.name or "IPython") from error
+    raise LibraryMissingError("'omnigraph[jupyter]'") from error
 
 __all__ = ["CellResult", "GraphMagics", "load_ipython_extension"]
 
@@ -52,7 +52,7 @@ class GraphMagics(Magics):
 
     @line_magic
     def graph(self, line: str) -> str:
-        """Name the graph of the cells below: a variable that holds one, or the place of one, opened read-only."""
+        """Set the graph of the cells below: a variable that holds one, or the place of one, opened read-only."""
         name = line.strip()
         held = self._names.get(name)
         if held is None and not name:

@@ -12,7 +12,7 @@ try:
     from langchain_core.retrievers import BaseRetriever
     from pydantic import Field
 except ModuleNotFoundError as error:
-    raise LibraryMissingError.extra_missing("langchain", error.name or "langchain_core") from error
+    raise LibraryMissingError("'omnigraph[langchain]'") from error
 
 __all__ = ["OmnigraphRetriever"]
 

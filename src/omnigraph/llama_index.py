@@ -8,12 +8,12 @@ try:
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 except ModuleNotFoundError as error:
-    raise LibraryMissingError.extra_missing("llama-index", error.name or "llama_index") from error
+    raise LibraryMissingError("'omnigraph[llama-index]'") from error
 
-__all__ = ["OmnigraphRetriever"]
+__all__ = ["OmnigraphNodeRetriever"]
 
 
-class OmnigraphRetriever(BaseRetriever):
+class OmnigraphNodeRetriever(BaseRetriever):
     """Retrieve nodes by a query of a graph, one of whose parameters takes what is asked: see `Retrieval`.
 
     The column `text` is the text of a node, `id` its id and `score` its score; the other columns are its metadata,
@@ -37,7 +37,7 @@ class OmnigraphRetriever(BaseRetriever):
         vector: str | None = None,
         limit: int = DEFAULT_PASSAGES,
         branch: str = "main",
-    ) -> "OmnigraphRetriever":
+    ) -> "OmnigraphNodeRetriever":
         """Return a retriever that ranks the nodes of a type by the words of a text, and by a vector if there is one.
 
         Raises:

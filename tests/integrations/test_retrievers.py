@@ -36,9 +36,9 @@ chain = retriever | RunnableLambda(lambda found: [[one.id, one.page_content, one
 print(json.dumps(chain.invoke("instructions")))
 """
 LLAMA_INDEX = """
-from omnigraph.llama_index import OmnigraphRetriever
+from omnigraph.llama_index import OmnigraphNodeRetriever
 from omnigraph.retrieval import Retrieval
-found = OmnigraphRetriever(graph, Retrieval(query=query)).retrieve("instructions")
+found = OmnigraphNodeRetriever(graph, Retrieval(query=query)).retrieve("instructions")
 print(json.dumps([[one.node.node_id, one.text, {**one.metadata, "score": one.score}] for one in found]))
 """
 

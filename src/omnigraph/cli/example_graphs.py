@@ -19,7 +19,7 @@ _DIRECTORY = "examples"
 DESCRIPTIONS: Mapping[str, str] = {
     "agent-memory": "what an agent remembers: facts, sources, conversations",
     "agents": "a policy for agents that propose changes on branches",
-    "from-neo4j": "an export of Neo4j, for those who come from there",
+    "from-neo4j": "an export of Neo4j",
     "integrations": "retrievers for LangChain and LlamaIndex, a notebook",
     "older-export": "an export of the older system",
     "people": "people, where they work, and whom they know: the graph of the tutorials",

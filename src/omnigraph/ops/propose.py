@@ -31,7 +31,7 @@ class ProposeCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class ProposedChange:
     """A new branch, and what it changes against the merge base. Without a change there is no branch and no diff."""
 
     mutation: MutationResult
@@ -47,7 +47,7 @@ class _NothingChangedError(Exception):
     """Ends the draft of a branch whose mutation changed nothing."""
 
 
-def propose(session: Session, call: ProposeCall) -> Proposal:
+def propose(session: Session, call: ProposeCall) -> ProposedChange:
     """Create a branch, run a mutation on it, and return what it changes against the merge base.
 
     The branch becomes visible with the change. If the mutation fails, changes nothing, or conflicts with what was
@@ -66,9 +66,9 @@ def propose(session: Session, call: ProposeCall) -> Proposal:
         result = _write_draft(session, call)
     except _NothingChangedError as nothing:
         (result,) = nothing.args
-        return Proposal(mutation=result, diff=None)
+        return ProposedChange(mutation=result, diff=None)
     before = resolve_base(session, call.source, call.branch, "merge")
-    return Proposal(mutation=result, diff=Diff(session, before, resolve_state(session, call.branch)))
+    return ProposedChange(mutation=result, diff=Diff(session, before, resolve_state(session, call.branch)))
 
 
 def _write_draft(session: Session, call: ProposeCall) -> MutationResult:

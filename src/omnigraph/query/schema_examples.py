@@ -70,7 +70,7 @@ def build_examples(catalog: Catalog) -> tuple[SchemaExample, ...]:
 
 def _show_rows(catalog: Catalog) -> SchemaExample | None:
     for node in catalog.nodes.values():
-        shown = _list_shown(node)
+        shown = _list_columns(node)
         columns = ", ".join(f"$x.{name}" for name in shown) if shown else "$x.@id as id"
         order = f" order {{ $x.{shown[0]} }}" if shown else " order { id }"
         text = f"query rows() {{ match {{ $x: {node.name} }} return {{ {columns} }}{order} limit 10 }}"
@@ -113,7 +113,7 @@ def _show_hop(catalog: Catalog) -> SchemaExample | None:
 
 def _show_edge_variable(catalog: Catalog) -> SchemaExample | None:
     for edge in catalog.edges.values():
-        shown = _list_shown(edge)
+        shown = _list_columns(edge)
         if shown:
             text = (
                 f"query links() {{ match {{ $a: {edge.source} $a $e:{_name_hop(edge)} $b }}"
@@ -172,7 +172,7 @@ def _show_words(catalog: Catalog) -> SchemaExample | None:
                 f"query words($words: String) {{ match {{ $x: {node.name} search($x.{p.name}, $words) }}"
                 f" return {{ $x.@id as id, $x.{p.name} }} order {{ bm25($x.{p.name}, $words) }} limit 5 }}"
             )
-            return SchemaExample(title="words in a text, the most relevant first", text=text, params={"words": "a"})
+            return SchemaExample(title="words in a text, by relevance", text=text, params={"words": "a"})
     return None
 
 
@@ -262,7 +262,7 @@ def _iter_properties(catalog: Catalog) -> Iterator[tuple[NodeType, Property]]:
             yield node, p
 
 
-def _list_shown(type_: AnyType) -> list[str]:
+def _list_columns(type_: AnyType) -> list[str]:
     """Return up to three properties that a row of a result can be ordered by."""
     shown = [p.name for p in type_.properties if isinstance(p.type, EnumOf) or p.type in _VALUES]
     return shown[:3]

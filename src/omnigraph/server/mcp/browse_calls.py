@@ -23,7 +23,7 @@ from omnigraph.server.mcp.error_text import format_diagnostic
 
 # Samples come from this number of rows of a type, the first by id.
 _SAMPLED_ROWS = 50
-# Longer texts are cut in samples, and in nodes that a search has found.
+# Longer texts are cut in samples, and in nodes that a search finds.
 _MAX_SAMPLE_CHARACTERS = 60
 _MAX_TEXT_CHARACTERS = 400
 # A property with a Vector or Blob has no sample that helps, and an enum lists its values.
@@ -147,12 +147,12 @@ async def lint(caller: Caller, arguments: LintArguments) -> ToolResult:
 
 
 async def search(caller: Caller, arguments: SearchArguments) -> ToolResult:
-    """Find nodes by a text: by id, by the beginning of an id, then by words, the most relevant first."""
+    """Find nodes by a text: by id, by the beginning of an id, then by words, by relevance."""
     graph = caller.bind_graph(Action.READ, arguments.branch)
 
     def run(budget: Budget) -> ToolResult:
         end = arguments.offset + arguments.limit
-        found = graph.search(
+        result = graph.search(
             arguments.text,
             types=arguments.types,
             # One more than the page shows whether there is a next one.
@@ -161,15 +161,15 @@ async def search(caller: Caller, arguments: SearchArguments) -> ToolResult:
             snapshot=arguments.snapshot,
             budget=budget,
         )
-        caller.exchange.commit = found.commit_id
-        items = [match.to_json() for match in found.matches[arguments.offset : end]]
+        caller.exchange.commit = result.commit_id
+        items = [match.to_json() for match in result.matches[arguments.offset : end]]
         clipped = [_clip(item, _MAX_TEXT_CHARACTERS) for item in items]
         page = truncate_items(clipped, MAX_RESPONSE_BYTES)
         last = arguments.offset + len(page)
         value: dict[str, Any] = {
-            "commit_id": found.commit_id,
+            "commit_id": result.commit_id,
             "matches": page,
-            "next_offset": last if last < len(found.matches) else None,
+            "next_offset": last if last < len(result.matches) else None,
             "note": MATCHES_NOTE,
         }
         return ToolResult.from_value({**value, "estimated_tokens": estimate_tokens(encode_json(value))})

@@ -8,7 +8,7 @@ from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.merge_result import MergeConflictsError
 from omnigraph.ops.mutate import MutationCall
-from omnigraph.ops.propose import Proposal, ProposeCall, propose
+from omnigraph.ops.propose import ProposeCall, ProposedChange, propose
 from omnigraph.policy import Action
 from omnigraph.server.http.request_arguments import check_text
 from omnigraph.server.mcp.arguments import ProposeArguments
@@ -45,7 +45,7 @@ async def propose_change(caller: Caller, arguments: ProposeArguments) -> ToolRes
     return result
 
 
-def _build_result(proposal: Proposal, arguments: ProposeArguments) -> ToolResult:
+def _build_result(proposal: ProposedChange, arguments: ProposeArguments) -> ToolResult:
     mutation = proposal.mutation
     lines: list[bytes] = []
     next_offset = None
@@ -70,7 +70,7 @@ def _build_result(proposal: Proposal, arguments: ProposeArguments) -> ToolResult
     return ToolResult.from_value(value)
 
 
-def _find_next_step(proposal: Proposal, arguments: ProposeArguments, next_offset: int | None) -> str:
+def _find_next_step(proposal: ProposedChange, arguments: ProposeArguments, next_offset: int | None) -> str:
     if proposal.diff is None:
         return "The mutation changed nothing, so there is no branch. Check its conditions with graph_query."
     before, branch = proposal.diff.before.commit.id, arguments.branch
