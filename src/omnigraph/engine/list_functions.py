@@ -3,7 +3,7 @@
 The lists of properties and of our query language hold no nulls; those of Cypher may.
 """
 
-from math import ceil, fsum
+import math
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def build_ranges(first: pa.Array, last: pa.Array, step: pa.Array) -> pa.Array:
     if (valid & (steps == 0)).any():
         raise BadArgumentError("step", "0", "a `range` with this step never ends")
     sizes = [
-        len(range(low, high + (1 if by > 0 else -1), by)) if is_known else 0
+        _count_numbers(low, high, by) if is_known else 0
         for low, high, by, is_known in zip(lows.tolist(), highs.tolist(), steps.tolist(), valid.tolist(), strict=True)
     ]
     if sum(sizes) > MAX_RANGE_NUMBERS:
@@ -83,6 +83,10 @@ def build_ranges(first: pa.Array, last: pa.Array, step: pa.Array) -> pa.Array:
     return _assemble(pa.array(numbers, pa.int64()), counts, valid)
 
 
+def _count_numbers(low: int, high: int, by: int) -> int:
+    return len(range(low, high + int(math.copysign(1, by)), by))
+
+
 def sum_lists(lists: pa.Array) -> pa.Array:
     """Return the sum of the numbers of each list, 0 of none.
 
@@ -90,7 +94,8 @@ def sum_lists(lists: pa.Array) -> pa.Array:
         QueryError: A sum of whole numbers does not fit into 64 bits.
     """
     is_whole = pa.types.is_integer(lists.type.value_type)
-    sums = [None if items is None else (sum(items) if is_whole else fsum(items)) for items in lists.to_pylist()]
+    add = sum if is_whole else math.fsum
+    sums = [None if items is None else add(items) for items in lists.to_pylist()]
     if is_whole and any(total is not None and not -MAX_INTEGER - 1 <= total <= MAX_INTEGER for total in sums):
         raise QueryError.aggregate_overflow("sum(DISTINCT …)", "I64")
     return pa.array(sums, lists.type.value_type)
@@ -107,7 +112,7 @@ def pick_percentiles(lists: pa.Array, fractions: pa.Array) -> pa.Array:
         if fraction is None or not 0 <= fraction <= 1:
             raise BadArgumentError("percentile", str(fraction), "it is a fraction from 0 to 1")
         ordered = sorted(items or ())
-        picked.append(ordered[max(ceil(fraction * len(ordered)) - 1, 0)] if ordered else None)
+        picked.append(ordered[max(math.ceil(fraction * len(ordered)) - 1, 0)] if ordered else None)
     return pa.array(picked, lists.type.value_type)
 
 

@@ -29,7 +29,11 @@ class Uploads:
         with self._lock:
             if self._pool is None:
                 self._pool = create_pool(_THREADS, "upload")
-            self._running[uri] = self._pool.submit(put)
+        # Not under the lock: a pool that runs its tasks at once makes the request here, while others go on.
+        # No one looks for the file before it is named, and that is after this.
+        future = self._pool.submit(put)
+        with self._lock:
+            self._running[uri] = future
 
     def wait(self, uris: Iterable[str]) -> None:
         """Wait until these files are written. Raises the error of one that failed."""

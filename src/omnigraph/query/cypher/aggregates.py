@@ -111,11 +111,10 @@ def _build_population_deviation(argument: Expr, call: tree.Call, binder: "Expres
     origin = call.span
     sample = Aggregate(fold=AggregateFunction.STDDEV, argument=argument, origin=origin)
     count = Aggregate(fold=AggregateFunction.COUNT, argument=argument, origin=origin)
-    one = values.build_const(1.0, origin)
     number = values.convert(count, Scalar.F64)
     has_few = values.compare(Op.LE, count, values.build_const(1, origin), origin)
     assert has_few is not None  # noqa: S101 - numbers compare
-    less = binder.compute(_F.SUBTRACT, (number, one), Scalar.F64, origin, can_fail=True)
+    less = binder.compute(_F.SUBTRACT, (number, values.build_const(1.0, origin)), Scalar.F64, origin, can_fail=True)
     share = binder.compute(_F.QUOTIENT, (less, number), Scalar.F64, origin, can_fail=True)
     root = binder.compute(_F.SQRT, (share,), Scalar.F64, origin, can_fail=True)
     deviation = binder.compute(_F.MULTIPLY, (sample, root), Scalar.F64, origin, can_fail=True)

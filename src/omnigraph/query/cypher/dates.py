@@ -106,21 +106,21 @@ def _build_quarter_date(parts: Mapping[str, int], base: date | None) -> date:
     first = date(start.year, _find_first_month(start), 1)
     quarter = parts.get("quarter", (first.month + 2) // _MONTHS_OF_QUARTER)
     begin = date(parts.get("year", start.year), (quarter - 1) * _MONTHS_OF_QUARTER + 1, 1)
-    found = begin + timedelta(days=parts.get("dayOfQuarter", (start - first).days + 1) - 1)
-    if found < begin or (found.year, _find_first_month(found)) != (begin.year, begin.month):
+    result = begin + timedelta(days=parts.get("dayOfQuarter", (start - first).days + 1) - 1)
+    if result < begin or (result.year, _find_first_month(result)) != (begin.year, begin.month):
         msg = "a day of another quarter"
         raise ValueError(msg)
-    return found
+    return result
 
 
 def _build_ordinal_date(parts: Mapping[str, int], base: date | None) -> date:
     start = base or date(1, 1, 1)
     year = parts.get("year", start.year)
-    found = date(year, 1, 1) + timedelta(days=parts.get("ordinalDay", start.timetuple().tm_yday) - 1)
-    if found.year != year:
+    result = date(year, 1, 1) + timedelta(days=parts.get("ordinalDay", start.timetuple().tm_yday) - 1)
+    if result.year != year:
         msg = "a day of another year"
         raise ValueError(msg)
-    return found
+    return result
 
 
 _BUILDERS: Final = {

@@ -496,7 +496,7 @@ class QueryBinder:
         ]
 
     def _split_keys(self, projection: tree.Projection, columns: _Columns) -> None:
-        """Group by what tells lists and maps apart, which are no keys themselves."""
+        """Add keys that tell lists and maps apart, which are no keys themselves."""
         what = "a group" if columns.has_aggregates else "`DISTINCT`"
         for index, value in enumerate(columns.values):
             if find_aggregates(value):
