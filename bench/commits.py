@@ -4,8 +4,8 @@ Absolute times depend on the machine; compare ratios within one run. All contest
 in turns, so that other load on the machine affects each of them alike. The peers do less: a Lance append writes one
 table without a history of commits, and SQLite writes one file. Requests are counted on the S3 server of the tests, on
 loopback, where new processes write to copies of the graph, too; so run it with `PYTHONPATH=tests`, as `make bench`
-does. With `--long` the small writes go on to 10,000, with `--small` only they are measured, and with `--quick` only
-they, up to 1,000, in a few minutes.
+does. With `--long` the small writes go on to 10,000, with `--short` to 30, with `--small` only they are measured, and
+with `--quick` only they, up to 1,000, in a few minutes.
 """
 
 import gc
@@ -64,6 +64,7 @@ COLD_SAMPLES = 3
 MAX_PEER_SECONDS = 120.0
 MARKS = (10, 100, 1_000)
 LONG_MARKS = (*MARKS, 10_000)
+SHORT_MARKS = (10, 30)
 """The numbers of commits, one row each, at which small writes are measured. Nothing is optimised in between."""
 SAMPLES = 15
 
@@ -237,12 +238,12 @@ class SmallWrites:
     def measure_cold(self, storage: dict[str, str]) -> dict[str, list[tuple[float, int]]]:
         """Write to a copy on an object store in new processes; return CPU seconds and requests of each, by write.
 
-        Each process writes other rows: those of older processes are in the tail.
+        Each process writes other rows: those of older processes are in the tail. A node that is deleted has no edges.
         """
         # Measured is a state without work in progress.
         self._graph._session.tails.wait(60)  # noqa: SLF001 - no public call waits for it
         calm = open_graph(self._graph.uri, maintenance="off")
-        for number in range(1, 4):
+        for number in range(COLD_SAMPLES):
             calm.mutate(f'query q() {{ insert P {{ name: "c{self.commits}-{number}" }} }}')
         uri = uploaded(Path(self._graph.uri))
         samples: dict[str, list[tuple[float, int]]] = {}
@@ -254,7 +255,7 @@ class SmallWrites:
                 "insert": f'insert P {{ name: "{new}", email: "{new}" }}',
                 "update": f'update P set {{ age: {number} }} where name = "{older}"',
                 "insert edge": f'insert Knows {{ from: "{old}", to: "{older}" }}',
-                "delete": f'delete P where name = "k{self._stable[-1 - number]}"',
+                "delete": f'delete P where name = "c{self.commits}-{number}"',
                 "upsert": f'insert P {{ name: "{old}", age: {number} }}',
             }
             for name, statement in writes.items():
@@ -369,7 +370,8 @@ def build_operations(session: Session) -> dict[str, Callable[[], object]]:
 
 
 if __name__ == "__main__":
-    arguments = [argument for argument in sys.argv[1:] if argument not in ("--long", "--small", "--quick")]
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    marks = LONG_MARKS if "--long" in sys.argv else SHORT_MARKS if "--short" in sys.argv else MARKS
     is_small = "--small" in sys.argv or "--quick" in sys.argv
     repetitions = int(arguments[0]) if arguments else 40
     history = int(arguments[1]) if len(arguments) > 1 else DEEP
@@ -377,6 +379,6 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="omnigraph-bench-") as directory:
         if not is_small:
             print_latencies(Path(directory), repetitions, history)
-        print_small_writes(Path(directory), LONG_MARKS if "--long" in sys.argv else MARKS)
+        print_small_writes(Path(directory), marks)
     if not is_small:
         print_requests()

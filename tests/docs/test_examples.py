@@ -53,7 +53,7 @@ def test_what_is_shown_is_formatted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_benchmark_of_commits_runs() -> None:
     result = subprocess.run(
-        [sys.executable, "bench/commits.py", "2", "12"],
+        [sys.executable, "bench/commits.py", "2", "12", "--short"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": "tests", "LANCE_LOG": "error"},
         capture_output=True,
