@@ -19,7 +19,8 @@ from load_calls import Record, edge, node
 from mutating import new_graph
 from omnigraph.engine.search import column_index
 from omnigraph.engine.tables import graph_cache
-from upkeep_calls import optimized
+from upkeep_calls import MAINTAINED, optimized, settled
+from worlds import runtime
 
 WORD = "vqxzkwj"
 """A word that no stemmer changes, and that is nowhere by chance."""
@@ -151,3 +152,25 @@ def test_what_readers_kept_of_a_deleted_row_goes_with_a_hard_drop(graph: og.Grap
     graph.cleanup(keep=1, grace=timedelta(0), confirm=True)
 
     assert "_derived" not in holders(graph)
+
+
+def test_small_writes_leave_nothing_of_it_in_what_versions_carry_or_in_pages_of_keys(tmp_path: Path) -> None:
+    made = og.create_graph(str(tmp_path / "g"), "node Doc { name: String @key }", runtime=runtime(MAINTAINED))
+    for number in range(4):
+        change(made, f'insert Doc {{ name: "{WORD}-{number}" }} insert Doc {{ name: "d{number}" }}')
+        settled(made)
+    calm = og.open_graph(made.uri, runtime=runtime())
+    change(calm, f'insert Doc {{ name: "{WORD}-late" }}')
+    root = Path(made.uri)
+    assert list((root / "_derived").glob("keys-*"))
+    assert holders(made) >= {"_versions", "_derived"}, "pages and versions have it as it is"
+
+    for name in (*map(str, range(4)), "late"):
+        change(calm, f'delete Doc where name = "{WORD}-{name}"')
+    left = io.BytesIO()
+    calm.export(left)
+    calm.load(io.BytesIO(left.getvalue()), mode="overwrite", message="written anew")
+    calm.cleanup(keep=1, grace=timedelta(0), confirm=True)
+
+    assert holders(made) == set()
+    assert not list((root / "_derived").glob("keys-*"))

@@ -18,6 +18,7 @@ from omnigraph.storage.carried_rows import (
     encode_section,
 )
 from omnigraph.storage.layout import build_version_key
+from omnigraph.storage.version_codec import split_file
 from upkeep_calls import MAINTAINED, exported, settled
 from worlds import CALM, runtime
 
@@ -97,8 +98,8 @@ def test_a_damaged_section_counts_as_none() -> None:
 SCHEMA = "node P { name: String @key  age: I32?  email: String? @unique }"
 
 
-def version_file(graph: og.Graph) -> Path:
-    pin = graph.snapshot().pin("node:P")
+def version_file(graph: og.Graph, branch: str = "main") -> Path:
+    pin = graph.snapshot(branch=branch).pin("node:P")
     return Path(graph.uri, build_version_key(pin.path, pin.version))
 
 
@@ -120,6 +121,19 @@ def test_a_new_process_finds_carried_rows_as_their_files_have_them(tmp_path: Pat
 
     assert exported(og.open_graph(graph.uri, runtime=runtime(CALM))) == exported(cold)
     assert b'"k5"' in exported(cold)
+
+
+def test_a_process_that_writes_two_branches_in_turn_carries_the_rows_of_both(tmp_path: Path) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime(CALM))
+    run(graph, 'insert P { name: "first" }')
+    graph.branches.create("side")
+    for number in range(4):
+        for branch in ("main", "side"):
+            graph.mutate(f'query q() {{ insert P {{ name: "k{number}" }} }}', branch=branch)
+
+    for branch in ("main", "side"):
+        _, found = split_file(version_file(graph, branch).read_bytes())
+        assert len(found) == 5
 
 
 def test_a_version_does_not_grow_with_the_rows_that_were_written_alone(tmp_path: Path) -> None:

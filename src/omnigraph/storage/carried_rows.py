@@ -25,7 +25,8 @@ _MAX_TEXT_BYTES: Final = 256
 # Of all files together, the newest: a tail has about 50 files, with some 150 bytes each.
 MAX_CARRIED_FILES: Final = 128
 MAX_CARRIED_BYTES: Final = 16 * 1024
-_MAX_VERSIONS: Final = 512
+# About 10 KB each, as versions of one table share the rows themselves.
+_MAX_VERSIONS: Final = 256
 _MAX_WRITTEN_BYTES: Final = 4 * 1024 * 1024
 
 # At the end of the section: its size, its checksum, and a mark.
@@ -48,14 +49,14 @@ _DECODER = msgspec.msgpack.Decoder()
 
 
 class CarriedCache:
-    """The encoded rows of versions that were read, and of files that this process has just written. Thread-safe."""
+    """The encoded rows of versions that were read or created, and of files that were just written. Thread-safe."""
 
     def __init__(self) -> None:
         self._read: LruCache[tuple[str, int], Carried] = LruCache(_MAX_VERSIONS)
         self._written: LruCache[str, bytes] = LruCache(_MAX_WRITTEN_BYTES)
 
     def get_read(self, path: str, version: int) -> Carried:
-        """Return what the file of a version carries, if it was opened; needs no request."""
+        """Return what the file of a version carries, if it was opened or created here; needs no request."""
         return self._read.get((path, version)) or {}
 
     def put_read(self, path: str, version: int, carried: Carried) -> None:

@@ -301,6 +301,8 @@ class LanceTable:
         # Several files are read at the same time by Lance.
         dataset = self.handles.open(self.path, self.version)
         if len(fragments) == 1:
+            # As `guard_read` does: names of files on an object store have a checksum only if they were encoded here.
+            verify(self)
             rows = fetch_rows(self.handles.store, self.path, dataset, fragments[0], columns)
             if rows is not None:
                 yield from rows.to_batches()

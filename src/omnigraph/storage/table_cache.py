@@ -352,6 +352,8 @@ class TableCache:
     def put_content(self, path: str, content: VersionContent) -> None:
         """Keep the content of a version, for the next write of its table."""
         self._contents.put(path, content)
+        # A write of another branch takes its place, and then the rest of it is taken from the handle.
+        self.carried.put_read(path, content.number, content.carried)
 
     def list_fragments(self, path: str, version: int) -> tuple[Fragment, ...]:
         """Return the fragments of a version, in order; needs no request once it is open. Raises as `open`."""

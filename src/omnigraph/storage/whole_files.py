@@ -10,6 +10,7 @@ from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.storage.key_cache import MAX_FETCHED_BYTES
 from omnigraph.storage.local_encoding import decode_file
 from omnigraph.storage.object_store import ObjectMissingError
+from omnigraph.storage.table_cache import PANIC
 from omnigraph.telemetry import log
 
 
@@ -35,8 +36,14 @@ def fetch_rows(
         if recorded is not None and recorded != compute_checksum(data):
             return None
         rows = decode_file(dataset, file.path, number, data, columns)
-    except (OSError, ValueError, ObjectMissingError) as error:
+    except (OSError, ValueError, RuntimeError, ObjectMissingError) as error:
         log.info("%s is read in parts: %s", key, error)
+        return None
+    except BaseException as error:
+        # Of a damaged file, of which the name has no checksum.
+        if type(error).__name__ != PANIC:
+            raise
+        log.info("%s is read in parts, because Lance failed on it: %s", key, error)
         return None
     if recorded is not None:
         store.verifier.trust([key])
