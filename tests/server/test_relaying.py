@@ -102,10 +102,13 @@ class Worker:
 
 
 @asynccontextmanager
-async def workers(home: Path, *, serving_count: int = 2, has_root: bool = False) -> AsyncIterator[list[Worker]]:
+async def workers(
+    home: Path, *, serving_count: int = 2, has_root: bool = False, requests: int = 2
+) -> AsyncIterator[list[Worker]]:
     """Two workers; with one that has clients, the other runs long requests."""
     served = serving(home)
     config = build_config(served)
+    config = replace(config, limits=replace(config.limits, requests_per_actor=requests))
     if has_root:
         (home / "root").mkdir()
         actions = '[Action::"graph_create", Action::"graph_delete"]'
@@ -142,9 +145,9 @@ def build_config(served: Served) -> ServerConfig:
     return replace(config, limits=LIMITS)
 
 
-def run(home: Path, scenario: Callable[[list[Worker]], Any], *, serving_count: int = 2, has_root: bool = False) -> None:
+def run(home: Path, scenario: Callable[[list[Worker]], Any], **settings: Any) -> None:
     async def play() -> None:
-        async with workers(home, serving_count=serving_count, has_root=has_root) as made:
+        async with workers(home, **settings) as made:
             await scenario(made)
 
     asyncio.run(play())
@@ -329,6 +332,45 @@ def test_a_process_that_nobody_saw_end_leaves_the_outcome_unknown(
         assert len(answer.json()["commit_id"]) == 26
 
     run(tmp_path, scenario)
+
+
+def test_followers_of_all_workers_share_one_poll(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        head = (await first.ask("/graphs/people/commits")).json()["commits"][0]["id"]
+        query = f"since={head}&wait=60&counts=true".encode()
+        waits = [
+            asyncio.ensure_future(worker.ask("/graphs/people/changes", query_string=query))
+            for worker in (first, second, first)
+        ]
+        while sum(watch.waiting for watch in second.service.watchers._watches.values()) < len(waits):  # noqa: ASYNC110 - nothing tells when a request waits
+            await asyncio.sleep(0.01)
+        polled = [worker.service.watchers.count for worker in made]
+        await first.ask(MUTATE, query=ADD, params={"n": "Eve"})
+        answers = await asyncio.gather(*waits)
+
+        assert polled == [0, 1]
+        assert [len(answer.json()["changes"]) for answer in answers] == [1, 1, 1]
+
+    run(tmp_path, scenario, requests=10)
+
+
+def test_a_follower_goes_on_where_the_worker_that_polls_ends(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        head = (await first.ask("/graphs/people/commits")).json()["commits"][0]["id"]
+        query = f"since={head}&wait=60&counts=true".encode()
+        waiting = asyncio.ensure_future(first.ask("/graphs/people/changes", query_string=query))
+        while not second.service.watchers.count:  # noqa: ASYNC110 - nothing tells when a request waits
+            await asyncio.sleep(0.01)
+        await second.die()
+        await first.ask(MUTATE, query=ADD, params={"n": "Eve"})
+
+        assert len((await waiting).json()["changes"]) == 1
+
+    run(tmp_path, scenario, requests=10)
 
 
 def test_limits_of_an_actor_are_those_of_the_whole_server(tmp_path: Path) -> None:

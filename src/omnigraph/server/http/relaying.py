@@ -19,7 +19,7 @@ from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.relay_client import ClientGoneError, Relay, WorkerLostError
 from omnigraph.server.http.request_bodies import JSON, MutateBody, encode_json
 from omnigraph.server.http_errors import ServerUnavailableError
-from omnigraph.server.service import Service, get_exchange, get_service
+from omnigraph.server.service import Exchange, Service, get_exchange, get_service
 from omnigraph.server.shared_state import WorkerSlot
 
 _GATHER_SECONDS = 2.0
@@ -184,9 +184,27 @@ async def relay_long(request: Request) -> Response:
     except WorkerLostError:
         raise ServerUnavailableError.server_busy() from None
     except ClientGoneError:
-        # No client receives this response; its status is for the log and the metrics.
-        exchange.code = "client_gone"
-        return Response(status_code=408)
+        return _note_client_gone(exchange)
+
+
+def _note_client_gone(exchange: Exchange) -> Response:
+    """Return a response that no client receives; its status is for the log and the metrics."""
+    exchange.code = "client_gone"
+    return Response(status_code=408)
+
+
+async def relay_follower(service: Service, request: Request, graph: str, branch: str) -> Response | None:
+    """Have the worker that publishes the writes of a branch answer a request that waits for one; None: this one."""
+    fleet, exchange = service.fleet, get_exchange(request)
+    owner = None if fleet is None or exchange.is_relayed else fleet.find_owner(graph, branch)
+    if owner is None:
+        return None
+    try:
+        return await _get_relay(request).send(request, owner)
+    except WorkerLostError:
+        return None
+    except ClientGoneError:
+        return _note_client_gone(exchange)
 
 
 async def relay_home(request: Request) -> Response | None:
