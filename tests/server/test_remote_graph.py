@@ -283,7 +283,7 @@ def test_a_query_is_cancelled_by_the_id_that_its_client_chose(remote: og.RemoteG
     remote.branches.create("crowd")
     people = [{"type": "Person", "data": {"name": f"many{number}"}} for number in range(25)]
     remote.load(people, mode="append", branch="crowd")
-    ended: list[Exception] = []
+    ended: list[og.OmnigraphError] = []
 
     def ask() -> None:
         try:
