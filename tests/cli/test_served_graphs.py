@@ -97,3 +97,20 @@ def test_a_repeated_merge_with_its_key_has_no_second_commit(tmp_path: Path, caps
     undone = json.loads(capsys.readouterr().out)["commit_id"]
     assert main(undo) == 0
     assert json.loads(capsys.readouterr().out)["commit_id"] == undone
+
+
+def test_a_repeated_cherry_pick_with_its_key_has_no_second_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = laid_out(tmp_path)
+    graph.branches.create("work")
+    picked = graph.mutate(ADD, params={"n": "Eve"}, branch="work").commit_id or ""
+    command = ["cherry-pick", picked, graph.uri, "--idempotency-key", "k1", "--json"]
+
+    assert main(command) == 0
+    first = json.loads(capsys.readouterr().out)["commit_id"]
+    # Without the key, it would be applied once more.
+    graph.mutate("query gone($n: String) { delete Person where name = $n }", params={"n": "Eve"})
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["commit_id"] == first
+    assert graph.commits()[1].id == first

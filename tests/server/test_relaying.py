@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from omnigraph.runtime import Runtime
 from omnigraph.server.fleet import Fleet
 from omnigraph.server.http.app import build_app
 from omnigraph.server.http.relay_server import RelayServer
+from omnigraph.server.http.relaying import AgentWrite, find_agent_write
 from omnigraph.server.service import Service
 from omnigraph.server.shared_state import SharedState, WorkerState
 from serving import ADD, ALL, TOKENS, Served, serving
@@ -100,10 +102,13 @@ class Worker:
 
 
 @asynccontextmanager
-async def workers(home: Path, *, serving_count: int = 2, has_root: bool = False) -> AsyncIterator[list[Worker]]:
+async def workers(
+    home: Path, *, serving_count: int = 2, has_root: bool = False, requests: int = 2
+) -> AsyncIterator[list[Worker]]:
     """Two workers; with one that has clients, the other runs long requests."""
     served = serving(home)
     config = build_config(served)
+    config = replace(config, limits=replace(config.limits, requests_per_actor=requests))
     if has_root:
         (home / "root").mkdir()
         actions = '[Action::"graph_create", Action::"graph_delete"]'
@@ -140,9 +145,9 @@ def build_config(served: Served) -> ServerConfig:
     return replace(config, limits=LIMITS)
 
 
-def run(home: Path, scenario: Callable[[list[Worker]], Any], *, serving_count: int = 2, has_root: bool = False) -> None:
+def run(home: Path, scenario: Callable[[list[Worker]], Any], **settings: Any) -> None:
     async def play() -> None:
-        async with workers(home, serving_count=serving_count, has_root=has_root) as made:
+        async with workers(home, **settings) as made:
             await scenario(made)
 
     asyncio.run(play())
@@ -230,15 +235,21 @@ def test_a_worker_that_dies_leaves_no_doubt(
     run(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("key", [None, "k1"])
 @pytest.mark.parametrize("is_published", [False, True], ids=["before the commit", "after it"])
 def test_an_agent_is_told_what_became_of_a_write_whose_worker_died(
-    is_published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str | None, is_published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("mcp")
     mutate = Graph.mutate
     reached, go_on = threading.Event(), threading.Event()
 
+    runs: list[None] = []
+
     def stuck(graph: Graph, *arguments: Any, **named: Any) -> object:
+        runs.append(None)
+        if len(runs) > 1:
+            return mutate(graph, *arguments, **named)
         done = mutate(graph, *arguments, **named) if is_published else None
         reached.set()
         go_on.wait(60)
@@ -248,7 +259,7 @@ def test_an_agent_is_told_what_became_of_a_write_whose_worker_died(
         first, second = made
         second.fleet.slot.is_named = 1
         monkeypatch.setattr(Graph, "mutate", stuck)
-        call = build_call("graph_mutate", query=ADD, params={"n": "Eve"}, branch="main")
+        call = build_call("graph_mutate", query=ADD, params={"n": "Eve"}, branch="main", idempotency_key=key)
         asking = asyncio.ensure_future(first.ask("/mcp/people", **call))
         await asyncio.to_thread(reached.wait, 60)
         await second.die()
@@ -256,13 +267,44 @@ def test_an_agent_is_told_what_became_of_a_write_whose_worker_died(
         go_on.set()
 
         commits = (await first.ask("/graphs/people/commits")).json()["commits"]
+        rows = (await first.ask(QUERY, query=ALL)).json()["rows"]
+        assert sum(row["p.name"] == "Eve" for row in rows) == int(is_published or key is not None)
         if is_published:
-            assert answer.json()["code"] == "outcome_unknown"
-            assert commits[0]["id"] in answer.text
+            result = answer.json()["result"]
+            assert not result.get("isError")
+            assert result["structuredContent"]["commit_id"] == commits[0]["id"]
+            assert result["structuredContent"]["affected_nodes"] == 1
+        elif key is not None:
+            assert answer.json()["result"]["structuredContent"]["affected_nodes"] == 1
         else:
             assert (answer.status_code, answer.json()["code"]) == (503, "write_lost")
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "name, arguments, expected",
+    [
+        ("graph_mutate", {"branch": "b", "idempotency_key": "k"}, AgentWrite("b", has_key=True)),
+        ("graph_mutate", {"branch": "b", "idempotency_key": None}, AgentWrite("b", has_key=False)),
+        ("plain", {"branch": "b", "idempotency_key": "k"}, AgentWrite("b", has_key=True)),
+        # Its own parameters: such a query writes to main, and has no key.
+        ("hiding", {"branch": "b", "idempotency_key": "k"}, AgentWrite("main", has_key=False)),
+        ("graph_query", {"branch": "b"}, None),
+        ("graph_mutate", {"branch": 3}, None),
+    ],
+)
+def test_the_branch_of_an_agents_write_is_an_argument_that_no_parameter_hides(
+    name: str, arguments: dict[str, object], expected: AgentWrite | None
+) -> None:
+    hidden = [SimpleNamespace(name="branch"), SimpleNamespace(name="idempotency_key")]
+    stored = {
+        "plain": SimpleNamespace(is_mutation=True, params=[]),
+        "hiding": SimpleNamespace(is_mutation=True, params=hidden),
+    }
+    hosted: Any = SimpleNamespace(stored_queries=stored)
+
+    assert find_agent_write(hosted, json.dumps(build_call(name, **arguments)["document"]).encode()) == expected
 
 
 def test_a_process_that_nobody_saw_end_leaves_the_outcome_unknown(
@@ -290,6 +332,45 @@ def test_a_process_that_nobody_saw_end_leaves_the_outcome_unknown(
         assert len(answer.json()["commit_id"]) == 26
 
     run(tmp_path, scenario)
+
+
+def test_followers_of_all_workers_share_one_poll(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        head = (await first.ask("/graphs/people/commits")).json()["commits"][0]["id"]
+        query = f"since={head}&wait=60&counts=true".encode()
+        waits = [
+            asyncio.ensure_future(worker.ask("/graphs/people/changes", query_string=query))
+            for worker in (first, second, first)
+        ]
+        while sum(watch.waiting for watch in second.service.watchers._watches.values()) < len(waits):  # noqa: ASYNC110 - nothing tells when a request waits
+            await asyncio.sleep(0.01)
+        polled = [worker.service.watchers.count for worker in made]
+        await first.ask(MUTATE, query=ADD, params={"n": "Eve"})
+        answers = await asyncio.gather(*waits)
+
+        assert polled == [0, 1]
+        assert [len(answer.json()["changes"]) for answer in answers] == [1, 1, 1]
+
+    run(tmp_path, scenario, requests=10)
+
+
+def test_a_follower_goes_on_where_the_worker_that_polls_ends(tmp_path: Path) -> None:
+    async def scenario(made: list[Worker]) -> None:
+        first, second = made
+        second.fleet.slot.is_named = 1
+        head = (await first.ask("/graphs/people/commits")).json()["commits"][0]["id"]
+        query = f"since={head}&wait=60&counts=true".encode()
+        waiting = asyncio.ensure_future(first.ask("/graphs/people/changes", query_string=query))
+        while not second.service.watchers.count:  # noqa: ASYNC110 - nothing tells when a request waits
+            await asyncio.sleep(0.01)
+        await second.die()
+        await first.ask(MUTATE, query=ADD, params={"n": "Eve"})
+
+        assert len((await waiting).json()["changes"]) == 1
+
+    run(tmp_path, scenario, requests=10)
 
 
 def test_limits_of_an_actor_are_those_of_the_whole_server(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import json
 import pickle
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -22,6 +24,8 @@ from server_process import Process, laid_out, running
 from serving import ADD, ALL, TOKENS
 
 NUMBERS = "query q($n: [I64]) { match { each $x in $n } return { $x as n } order { $x asc } }"
+SLOW = """query slow() { match { $a: Person $b: Person $c: Person $d: Person $e: Person
+  $a.name + $b.name + $c.name + $d.name + $e.name contains "nobody" } return { $a.name } }"""
 
 
 @pytest.fixture(scope="module")
@@ -273,3 +277,30 @@ def test_a_stream_that_is_left_early_harms_nothing_that_follows(remote: og.Remot
 def test_a_mistake_in_a_streamed_query_is_raised_before_any_row(remote: og.RemoteGraph) -> None:
     with pytest.raises(og.SourceError):
         remote.query_stream("match { $p: Persn } return { $p.name }")
+
+
+def test_a_query_is_cancelled_by_the_id_that_its_client_chose(remote: og.RemoteGraph) -> None:
+    remote.branches.create("crowd")
+    people = [{"type": "Person", "data": {"name": f"many{number}"}} for number in range(25)]
+    remote.load(people, mode="append", branch="crowd")
+    ended: list[og.OmnigraphError] = []
+
+    def ask() -> None:
+        try:
+            with remote.query_stream(SLOW, branch="crowd", query_id="mine") as rows:
+                rows.read_all()
+        except og.OmnigraphError as error:
+            ended.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive() and not remote.running():
+        time.sleep(0.01)
+    listed = remote.running()
+    is_cancelled = remote.cancel("mine")
+    asking.join(60)
+
+    assert [running["query_id"] for running in listed] == ["mine"]
+    assert is_cancelled
+    assert [has_code("query_cancelled")(error) for error in ended] == [True]
+    assert remote.running() == []

@@ -76,6 +76,8 @@ class Exchange:
     """Whether another worker was asked, which checks, counts and logs the request."""
     next_commit: str | None = None
     """The id that the commit of a mutation gets, if that worker chose it."""
+    done_commit: str | None = None
+    """The commit of a mutation whose worker died after it, which is not to be run again."""
     rules: str | None = None
     """What identifies the rules about rows under which a stream was begun."""
     status: int = 0

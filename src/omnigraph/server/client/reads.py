@@ -162,12 +162,15 @@ class RemoteReads:
         seconds: float | None = None,
         memory_bytes: int | None = None,
         engine: QueryEngine | str = QueryEngine.AUTO,
+        query_id: str | None = None,
     ) -> QueryStream:
         """Run a query, and open its rows for reading in batches as they arrive, which are not kept in memory.
 
         with graph.query_stream("match { $p: Person } return { $p.name }") as rows:
             for batch in rows:
                 ...
+
+        With a `query_id` of the caller's, `running` lists the query until it ends, and `cancel` ends it.
         """
         body = {
             **build_query_body(source, name, params, branch, snapshot, at),
@@ -176,6 +179,7 @@ class RemoteReads:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
             **_build_engine(engine),
+            "query_id": query_id,
         }
         return self._calls.stream_rows("query", body=body, source=source)
 

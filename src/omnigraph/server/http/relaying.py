@@ -4,7 +4,7 @@ import asyncio
 import json
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -19,7 +19,7 @@ from omnigraph.server.graph_registry import ServedGraph
 from omnigraph.server.http.relay_client import ClientGoneError, Relay, WorkerLostError
 from omnigraph.server.http.request_bodies import JSON, MutateBody, encode_json
 from omnigraph.server.http_errors import ServerUnavailableError
-from omnigraph.server.service import Service, get_exchange, get_service
+from omnigraph.server.service import Exchange, Service, get_exchange, get_service
 from omnigraph.server.shared_state import WorkerSlot
 
 _GATHER_SECONDS = 2.0
@@ -92,6 +92,9 @@ async def _find_outcome(
 async def relay_agent_call(service: Service, request: Request, graph: str, body: bytes) -> Response | None:
     """Have the worker that publishes the writes of a branch answer an agent's call that writes to it; None: this one.
 
+    If that worker dies, a write that is committed is noted in the exchange, and the call is answered here with its
+    result. A write with an idempotency key is run here, which finds what is committed.
+
     Raises:
         OutcomeUnknownError: That worker died, and the call may have been committed, under the id that the error names.
         ServerUnavailableError: It died, and nothing was committed.
@@ -100,9 +103,9 @@ async def relay_agent_call(service: Service, request: Request, graph: str, body:
     if fleet is None or exchange.is_relayed:
         return None
     hosted = service.registry.graphs[graph]
-    branch = find_written_branch(hosted, body)
-    owner = None if branch is None else fleet.find_owner(graph, branch)
-    if owner is None or branch is None:
+    write = find_agent_write(hosted, body)
+    owner = None if write is None else fleet.find_owner(graph, write.branch)
+    if owner is None or write is None:
         return None
     commit_id = service.runtime.ids.ulid()
     try:
@@ -112,29 +115,45 @@ async def relay_agent_call(service: Service, request: Request, graph: str, body:
         if not lost.is_sent:
             return None
         is_reaped = await fleet.await_end(lost.slot, lost.generation)
+        if is_reaped and write.has_key:
+            return None
         try:
-            commit = await run_in_threadpool(partial(hosted.find_recent_commit, branch, commit_id))
+            commit = await run_in_threadpool(partial(hosted.find_recent_commit, write.branch, commit_id))
         except OmnigraphError as error:
-            raise OutcomeUnknownError(commit_id, _REASON, branch) from error
+            raise OutcomeUnknownError(commit_id, _REASON, write.branch) from error
+        if commit is not None:
+            exchange.done_commit = commit_id
+            return None
         # What a process sent to an object store may arrive after its end.
-        if commit is None and is_reaped and hosted.is_local:
+        if is_reaped and hosted.is_local:
             raise ServerUnavailableError.write_lost() from None
-        raise OutcomeUnknownError(commit_id, _REASON, branch) from None
+        raise OutcomeUnknownError(commit_id, _REASON, write.branch) from None
 
 
-def find_written_branch(hosted: ServedGraph, body: bytes) -> str | None:
-    """Return the branch that an agent's call of a tool writes rows to; None if it does something else."""
+class AgentWrite(NamedTuple):
+    """The write of an agent's call: its branch, and whether it has an idempotency key."""
+
+    branch: str
+    has_key: bool
+
+
+def find_agent_write(hosted: ServedGraph, body: bytes) -> AgentWrite | None:
+    """Return what an agent's call of a tool writes rows to; None if it does something else."""
     try:
         call = _decode_call(body)
     except msgspec.DecodeError:
         return None
     name = call.params.name
-    if call.method != "tools/call" or not isinstance(call.params.arguments.get("branch", "main"), str):
-        return None
     stored = hosted.stored_queries
     query = None if stored is None else stored.get(name) or stored.get(name.removeprefix("stored_"))
     is_write = name == _MUTATE_TOOL or (query is not None and query.is_mutation)
-    return str(call.params.arguments.get("branch", "main")) if is_write else None
+    if call.method != "tools/call" or not is_write:
+        return None
+    # A parameter of a stored query hides the argument of its name.
+    hidden = set() if query is None or name == _MUTATE_TOOL else {param.name for param in query.params}
+    given = {key: value for key, value in call.params.arguments.items() if key not in hidden}
+    branch = given.get("branch", "main")
+    return AgentWrite(branch, given.get("idempotency_key") is not None) if isinstance(branch, str) else None
 
 
 class _ToolParams(msgspec.Struct):
@@ -165,9 +184,27 @@ async def relay_long(request: Request) -> Response:
     except WorkerLostError:
         raise ServerUnavailableError.server_busy() from None
     except ClientGoneError:
-        # No client receives this response; its status is for the log and the metrics.
-        exchange.code = "client_gone"
-        return Response(status_code=408)
+        return _note_client_gone(exchange)
+
+
+def _note_client_gone(exchange: Exchange) -> Response:
+    """Return a response that no client receives; its status is for the log and the metrics."""
+    exchange.code = "client_gone"
+    return Response(status_code=408)
+
+
+async def relay_follower(service: Service, request: Request, graph: str, branch: str) -> Response | None:
+    """Have the worker that publishes the writes of a branch answer a request that waits for one; None: this one."""
+    fleet, exchange = service.fleet, get_exchange(request)
+    owner = None if fleet is None or exchange.is_relayed else fleet.find_owner(graph, branch)
+    if owner is None:
+        return None
+    try:
+        return await _get_relay(request).send(request, owner)
+    except WorkerLostError:
+        return None
+    except ClientGoneError:
+        return _note_client_gone(exchange)
 
 
 async def relay_home(request: Request) -> Response | None:

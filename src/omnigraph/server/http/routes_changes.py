@@ -20,6 +20,7 @@ from omnigraph.policy import Action
 from omnigraph.server.http.maintenance_bodies import ChangeAnswer
 from omnigraph.server.http.openapi import describe_route
 from omnigraph.server.http.paging import MAX_PAGE_ITEMS, CommitCursor, DiffCursor, decode_cursor, encode_cursor
+from omnigraph.server.http.relaying import relay_follower
 from omnigraph.server.http.request_arguments import (
     DEFAULT_LIMIT,
     BranchFilter,
@@ -203,6 +204,10 @@ async def changes(  # noqa: PLR0913 - the parameters of the route
         raise BadRequestError.bad_cursor()
     begin = since if position is None else position.before
     if wait and begin is not None:
+        # All that follow a branch meet in one worker, and share one poll.
+        relayed = await relay_follower(service, request, graph, branch)
+        if relayed is not None:
+            return relayed
         await _wait_for_commit(service, request, handle, branch, begin, wait)
     if negotiate_stream(request) == NDJSON:
         feed = await service.run(request, partial(handle.changes, branch=branch, since=begin, types=types, limit=limit))

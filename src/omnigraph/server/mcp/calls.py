@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -11,12 +12,15 @@ import msgspec
 import pyarrow as pa
 from starlette.requests import Request
 
+from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.result import Result
 from omnigraph.engine.result_files import build_json_objects
+from omnigraph.errors import OmnigraphError
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
 from omnigraph.ops.merge_result import MergeConflictsError, MergeResult, format_conflict_count
+from omnigraph.ops.mutate import MutationResult
 from omnigraph.ops.revision import show_state
 from omnigraph.policy import Action, Actor
 from omnigraph.server.graph_registry import ServedGraph
@@ -371,10 +375,10 @@ async def mutate(caller: Caller, arguments: MutateArguments) -> ToolResult:
 async def run_mutation(
     caller: Caller, graph: Graph, source: Source, name: str | None, params: dict[str, Any], controls: WriteControls
 ) -> ToolResult:
-    """Run a mutation and return its result."""
-    result = await caller.service.mutate(
-        caller.request,
-        partial(
+    """Run a mutation and return its result; of one that is committed already, only that."""
+    result = await _find_done(caller, source, name, controls.branch)
+    if result is None:
+        run = partial(
             graph.mutate,
             source,
             name=name,
@@ -384,10 +388,29 @@ async def run_mutation(
             idempotency_key=controls.idempotency_key,
             if_commit=controls.if_commit,
             budget=caller.service.build_write_budget(controls.seconds, controls.memory_bytes),
-        ),
-    )
+        )
+        result = await caller.service.mutate(caller.request, run)
     caller.service.record_commit(caller.request, "mutate", result.commit_id)
     return ToolResult.from_value(result.to_json())
+
+
+async def _find_done(caller: Caller, source: Source, name: str | None, branch: str) -> MutationResult | None:
+    """Return the result of a mutation whose worker died after its commit; None if it is still to be run.
+
+    Raises:
+        OutcomeUnknownError: The commit was found before, and can't be read now.
+    """
+    commit_id = caller.exchange.done_commit
+    if commit_id is None:
+        return None
+    hosted = caller.service.registry.graphs[caller.graph_id]
+    done = None
+    with suppress(OmnigraphError):
+        done = await caller.run(partial(hosted.find_mutation, source, name, branch=branch, commit_id=commit_id))
+    # It must not be run a second time.
+    if done is None:
+        raise OutcomeUnknownError(commit_id, "its commit can't be read now", branch)
+    return done
 
 
 async def create_branch(caller: Caller, arguments: CreateBranchArguments) -> ToolResult:

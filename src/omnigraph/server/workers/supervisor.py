@@ -166,9 +166,13 @@ class Supervisor:
         error = self._read_error(worker)
         (self._home / f"{slot.index}-{slot.generation}.sock").unlink(missing_ok=True)
         worker.process = None
+        # One that never answered, because it could not start or was ended as it did, had no requests.
+        is_abandoned = code != 0 and slot.is_ready and not worker.is_needless
         slot.reap()
         if self._shared.stage is not ServerStage.SERVE:
-            self._is_abandoned |= code != 0 and not worker.is_needless
+            if is_abandoned:
+                self._is_abandoned = True
+                log.error("a worker ended with what it ran", extra={FIELDS: {"worker": slot.index, "code": code}})
             return
         is_steady = now - worker.started_at > _STEADY_SECONDS
         worker.wait = _FIRST_WAIT if is_steady else min(2 * worker.wait, _LONGEST_WAIT)
