@@ -457,8 +457,9 @@ def report_unknown_property(
     """Report a property that a type, or a member of a union, does not have."""
     message = f"unknown property `{name.text}` of `{declared.name}`"
     if name.text in ("id", "src", "dst"):
-        way_out = f"compare it in a clause of its own, `$p.@{name.text} = …`" if is_in_braces else f"write `@{name.text}`"
-        help_: str | None = f"an id is not a property: {way_out}"
+        help_: str | None = f"an id is not a property: write `@{name.text}`"
+        if is_in_braces:
+            help_ = f"an id is not a property: compare it in a clause of its own, `$p.@{name.text} = …`"
     else:
         help_ = findings.suggest_closest(name.text, declared.by_name)
     if isinstance(declared, EdgeType) and name.text in ("from", "to"):
