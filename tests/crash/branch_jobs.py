@@ -3,8 +3,11 @@
 from crash.jobs import armed
 from load_calls import person
 from omnigraph.graph import Graph
+from omnigraph.lang.source import Source
 from omnigraph.ops.branch import create_branch, delete_branch, list_branches
+from omnigraph.ops.mutate import MutationCall
 from omnigraph.ops.open import open_session
+from omnigraph.ops.propose import ProposeCall, propose
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite, write_tables
 from omnigraph.runtime import Runtime
@@ -37,6 +40,15 @@ def load_from(uri: str, name: str) -> None:
     graph = Graph.open(uri, is_read_only=False, runtime=Runtime(options=FAST))
     graph._session.store.runtime = armed()
     graph.load([person("z"), person("y")], mode="append", branch=name, from_="main")
+
+
+def propose_change(uri: str, name: str) -> None:
+    """Make a branch with one mutation, with faults."""
+    session = opened(uri)
+    session.store.runtime = armed()
+    text = 'query add() { insert Person { name: "z" } }'
+    mutation = MutationCall(source=Source(text, "q"), name=None, params={}, actor="victim", message=None)
+    propose(session, ProposeCall(branch=name, mutation=mutation))
 
 
 def look(uri: str) -> dict[str, object]:

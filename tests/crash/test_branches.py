@@ -133,3 +133,21 @@ def test_a_killed_load_into_a_new_branch_leaves_both_or_neither(
     assert again.error is None
     assert zygote.run("crash.branch_jobs:people", {"uri": uri}).result == {**expected, "again": ["a", "y", "z"]}
     assert leftovers(settled)["sidecars"] == 0
+
+
+# The mutation writes one table, for which nothing is noted before and after.
+@pytest.mark.parametrize("point", [point for point in LOAD if point not in ("publish.armed", "publish.disarmed")])
+def test_a_killed_proposal_is_there_with_its_change_or_not_at_all(
+    point: str, people: str, tmp_path: Path, zygote: Zygote
+) -> None:
+    uri = str(shutil.copytree(people, tmp_path / "g"))
+    expected = {"main": ["a"], **({"new": ["a", "z"]} if LOAD[point] else {})}
+
+    killed = zygote.run("crash.branch_jobs:propose_change", {"uri": uri, "name": "new"}, f"{point}=kill")
+    seen = zygote.run("crash.branch_jobs:people", {"uri": uri})
+    again = zygote.run("crash.branch_jobs:propose_change", {"uri": uri, "name": "again"})
+
+    assert killed.was_killed
+    assert seen.result == expected
+    assert again.error is None
+    assert zygote.run("crash.branch_jobs:people", {"uri": uri}).result == {**expected, "again": ["a", "z"]}

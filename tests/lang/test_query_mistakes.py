@@ -152,7 +152,7 @@ IN_A_MATCH = [
     (
         "$p.a = «Foo»",
         "expected an expression, found `Foo`",
-        "names start with a small letter; a variable is written `$foo`",
+        'a text is written `"Foo"`; names start with a small letter, a variable `$foo`',
     ),
     ("not «{ }»", "the `not` block is empty", "it needs at least one clause: `$p: Person`"),
     ("$p.a «not in» [1]", "unexpected `not in`", "`not` stands before the comparison: `not $p.a in …`"),
@@ -198,7 +198,7 @@ ELSEWHERE = [
     (
         "query q() { match { $p knows «}» return { $p } }",
         "expected the variable that the hop leads to, found `}`",
-        "a variable is written `$name`",
+        "a hop has one at both ends: `$p knows $other`",
     ),
     ("query «in»() { match { $p: P } return { $p } }", "`in` is a reserved word", "choose another name for the query"),
     (

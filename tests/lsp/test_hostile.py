@@ -13,6 +13,7 @@ from lsp.editor import Editor, JsonRpcException
 from omnigraph.lsp.files import find_schema, list_files, to_path
 from omnigraph.lsp.markup import build_markup
 from omnigraph.lsp.schemas import read_settings
+from omnigraph.lsp.server import build_server
 from omnigraph.lsp.text import Text
 
 QUERY = 'query q() { match { $p: Person { name: "😀😀" } $p.aeg = 1 } return { $p.name as name } }\n'
@@ -170,6 +171,26 @@ def test_settings_are_checked() -> None:
     assert read_settings(None) == (read_settings({})[0], None)
     assert "must be a text" in str(read_settings({"schema": 3})[1])
     assert "must be an object" in str(read_settings([1])[1])
+
+
+@pytest.mark.parametrize(
+    "named", ["~nobody-of-that-name/a.pg", "x" * 300 + ".pg", "\0.pg", "gone.pg", "latin.pg", "loop.pg"]
+)
+def test_a_schema_that_cannot_be_read_is_reported_once(named: str, tmp_path: Path) -> None:
+    (tmp_path / "latin.pg").write_bytes("node Café {}".encode("latin-1"))
+    (tmp_path / "loop.pg").symlink_to(tmp_path / "loop.pg")
+    told: list[str] = []
+    door = build_server()[1]
+    door.workspace.report = told.append
+    door.workspace.folders = [tmp_path]
+    file = door.workspace.open_file((tmp_path / "q.gq").as_uri(), "", "query q() { match { $p: P } return { $p } }", 1)
+    assert file is not None
+
+    door.set_settings({"schema": named})
+    asyncio.run(door.workspace.find_diagnostics(file))
+
+    (message,) = told
+    assert "can't be read as a schema" in message
 
 
 def test_only_files_of_this_machine_have_a_path() -> None:

@@ -336,7 +336,9 @@ def test_who_may_read_nothing_sees_no_prompt_and_no_guide(tmp_path: Path) -> Non
             with pytest.raises(MCPError) as caught:
                 await request
             refused.append(caught.value.error.message)
-        return [*(await client.list_tools()).tools, *(await client.list_prompts()).prompts], refused
+        listed = [*(await client.list_tools()).tools, *(await client.list_prompts()).prompts]
+        listed += (await client.list_resources()).resources
+        return [*listed, *(await client.list_resource_templates()).resource_templates], refused
 
     seen, refused = talk(served, "reader", story)
     served.service.close()

@@ -330,6 +330,8 @@ def parse_property_name(cursor: Cursor, what: str) -> Name:
         cursor.report(token.span, f"expected {what}, found `{token.text}`", hint)
         cursor.advance()
         return Name(str(token.value), token.span)
+    if token.text == "@" and cursor.peek(1).text in ("id", "src", "dst"):
+        cursor.fail(what, f"an id is compared in a clause of its own: `$p.@{cursor.peek(1).text} = …`")
     return cursor.fail(what, "property names start with a small letter, as in `name`")
 
 

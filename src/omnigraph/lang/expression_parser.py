@@ -16,7 +16,9 @@ from omnigraph.lang.foreign_words import (
     CASE_FORM,
     RANGE_FORM,
     SLICE_FORM,
+    VALUE_ARROW_HINT,
     refuse_foreign_clause,
+    refuse_method_call,
 )
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
 from omnigraph.lang.literal_parser import is_at_literal, parse_literal
@@ -218,7 +220,7 @@ class ExpressionParser:
         token = cursor.peek()
         if op := _OPERATORS.get(token.text):
             cursor.advance()
-            return (op, token.span) if token.text != "=" else _parse_equals(cursor, token)
+            return _parse_equals(cursor, token) if token.text in ("=", "!=") else (op, token.span)
         meant = None if token.text == "=>" and self.case_depth else _MISTAKEN_SIGNS.get(token.text)
         if meant is None and token.kind in (TokenKind.IDENT, TokenKind.TYPE) and not token.starts_line:
             meant = _guess_operator(token.text) if self.is_condition else None
@@ -229,9 +231,12 @@ class ExpressionParser:
             hint = "write `is null`" if meant == "=" else "write `is not null`"
         if token.text.lower() in ("like", "ilike"):
             hint += ", `starts_with` or `matches(text, expression)`; `lower(text)` for any case"
-        cursor.report(token.span, f"unknown operator `{token.text}`", hint)
         cursor.advance()
-        return _OPERATORS[meant], token.span
+        span = token.span
+        if token.text == "==" and cursor.is_at("=") and cursor.is_glued():
+            span = token.span.to(cursor.advance().span)
+        cursor.report(span, f"unknown operator `{cursor.source.slice(span)}`", hint)
+        return _OPERATORS[meant], span
 
     def _parse_without_operator(self, left: Expr) -> Expr:
         cursor = self.cursor
@@ -292,6 +297,8 @@ class ExpressionParser:
 
     def _parse_suffixes(self, operand: Expr) -> Expr:
         cursor = self.cursor
+        if isinstance(operand, PropertyRef):
+            refuse_method_call(cursor, operand.name, operand.variable.span)
         count = 0
         while cursor.is_at("[") or _is_at_field(cursor):
             opening = cursor.advance()
@@ -302,6 +309,7 @@ class ExpressionParser:
             if opening.text == ".":
                 is_meta = cursor.is_at("@")
                 name = parse_meta(cursor) if is_meta else parse_property_name(cursor, "the name of a field")
+                refuse_method_call(cursor, name, operand.span)
                 operand = Field(operand=operand, name=name, is_meta=is_meta, span=operand.span.to(name.span))
                 continue
             with cursor.nest():
@@ -485,7 +493,7 @@ def _refuse_token(cursor: Cursor, token: Token) -> NoReturn:
             "an expression", "`*` stands in `count(*)` and `$p.*`, all properties of `$p`; a whole node is `$p`"
         )
     if token.text == "->":
-        cursor.fail("an expression", "a property is written `$p.name`; a hop is a clause of the match, `$p knows $q`")
+        cursor.fail("an expression", VALUE_ARROW_HINT)
     if token.text == "&&":
         cursor.fail("an expression", "conditions are joined with `and`; clauses need nothing between them")
     if token.text == "?" and (cursor.peek(1).text == "?" or cursor.source.slice(cursor.previous) == "?"):
@@ -520,8 +528,14 @@ def _parse_word(cursor: Cursor, token: Token) -> Expr:
 
 
 def _parse_equals(cursor: Cursor, token: Token) -> tuple[CompareOp, Span]:
-    """Parse `=`, and recognise what directly follows it in `=<`, `=~` and `=!`."""
+    """Parse `=` or `!=`, and recognise what directly follows it in `=<`, `=~`, `=!` and `!==`."""
     next_token = cursor.peek()
+    if token.text == "!=":
+        if not (cursor.is_glued() and next_token.text == "="):
+            return CompareOp.NE, token.span
+        span = token.span.to(cursor.advance().span)
+        cursor.report(span, "unknown operator `!==`", "write `!=`")
+        return CompareOp.NE, span
     if cursor.is_glued() and next_token.text in ("<", "~", "!"):
         meant = {"<": "<=", "~": "contains", "!": "!="}[next_token.text]
         span = token.span.to(next_token.span)
@@ -565,6 +579,10 @@ def _build_operator_hint(word: str, left: str) -> str:
         "between": f"write `{left} >= … and {left} <= …`",
         "starts": f"write `{left} starts_with …`",
         "ends": f"write `ends_with({left}, …)`",
+        "mod": f"a remainder is written `{left} % …`",
+        "div": f"whole numbers are divided with `div({left}, …)`",
+        "search": f"write `search({left}, text)`",
+        "not": f"write `{left} != …`, or `not` before the comparison",
     }
     hints |= dict.fromkeys(("ends_with", "endswith"), hints["ends"])
     hints |= dict.fromkeys(("matches", "regexp", "rlike", "similar"), f"write `matches({left}, expression)`")

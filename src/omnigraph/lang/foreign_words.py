@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from omnigraph.lang.cursor import Cursor
 from omnigraph.lang.diagnostics import Diagnostic
-from omnigraph.lang.lexer import Comment, TokenKind, abbreviate
-from omnigraph.lang.source import Source
+from omnigraph.lang.lexer import RESERVED_WORDS, Comment, TokenKind, abbreviate
+from omnigraph.lang.literals import Name
+from omnigraph.lang.source import Source, Span
 
 MATCH_FORM = "a pattern is written `match { $a: Person $a knows $b } return { $b.name }`"
 CASE_FORM = 'a case is written `case { $p.age < 18 => "child" else => "adult" }`'
@@ -82,6 +83,7 @@ PART_HINTS = {
 END_HINTS = {
     **dict.fromkeys(("per", "by"), "the best of each group are written `limit 3 per { $c }`"),
     **dict.fromkeys(("asc", "desc", "ascending", "descending"), "it follows its key: `order { $p.name desc }`"),
+    ".": "a property is named inside the braces: `return { $p.name }`",
 }
 """Words that follow a read elsewhere, in small letters, and what to write."""
 
@@ -107,6 +109,7 @@ VALUE_HINTS = {
 }
 """Names that are values elsewhere, and what to write."""
 
+VALUE_ARROW_HINT = "a property is written `$p.name`; a hop is a clause of the match, `$p knows $q`"
 ARROW_HINT = "a hop is written `$p knows $q`, with the edge's name between the variables and without arrows"
 
 _BLOCK_HINTS = {
@@ -160,7 +163,10 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
     has_when = "when" in (following.text.lower(), cursor.peek(2).text.lower())
     if word == "case" and has_when and following.kind is not TokenKind.SIGN:
         cursor.fail("an expression", CASE_FORM)
-    if word not in _BLOCK_HINTS or following.starts_line:
+    if following.starts_line:
+        return
+    if word not in _BLOCK_HINTS:
+        _refuse_half_hop(cursor)
         return
     if word in ("let", "each") and following.kind is TokenKind.IDENT and cursor.peek(2).text in ("=", "in"):
         name = abbreviate(following.text)
@@ -170,6 +176,17 @@ def refuse_foreign_clause(cursor: Cursor) -> None:
     if following.kind is TokenKind.VARIABLE or following.text.lower() == "match" or is_path_after:
         message = f"unexpected `{abbreviate(following.text)}` after `{token.text}`"
         cursor.refuse(following.span, message, _BLOCK_HINTS[word])
+
+
+def _refuse_half_hop(cursor: Cursor) -> None:
+    """Refuse `cites $q` where a clause starts at the cursor: a hop without its first variable."""
+    edge, variable, end = (cursor.peek(ahead) for ahead in range(3))
+    is_word = edge.kind is TokenKind.IDENT and edge.text not in RESERVED_WORDS
+    is_end = end.text in ("}", ";") or end.starts_line or end.kind is TokenKind.END
+    if is_word and variable.kind is TokenKind.VARIABLE and is_end:
+        hop = f"{abbreviate(edge.text)} {abbreviate(variable.text)}"
+        first = "$q" if variable.text == "$p" else "$p"
+        cursor.refuse(edge.span, f"missing the variable before `{hop}`", f"a hop has one at both ends: `{first} {hop}`")
 
 
 def refuse_path_value(cursor: Cursor) -> None:
@@ -211,18 +228,15 @@ def refuse_foreign_hop(cursor: Cursor) -> None:
         cursor.refuse(sign.span.to(second.span), "unexpected `<-`", ARROW_HINT)
 
 
-def refuse_method(cursor: Cursor) -> None:
-    """Refuse `$p.name.startsWith("A")`, whose variable is at the cursor."""
-    dots = [ahead for ahead in (1, 3) if cursor.peek(ahead).text == "."]
-    call = dots[-1] + 1 if dots else 0
-    if not call or cursor.peek(call).kind is not TokenKind.IDENT or cursor.peek(call + 1).text != "(":
+def refuse_method_call(cursor: Cursor, method: Name, value: Span) -> None:
+    """Refuse `$p.name.startsWith("A")`, if the `(` directly after the property is at the cursor."""
+    if not cursor.is_at("(") or not cursor.is_glued():
         return
-    if cursor.peek(call + 1).starts_line or cursor.peek(call).span.end < cursor.peek(call + 1).span.start:
-        return
-    value = abbreviate(cursor.source.slice(cursor.peek().span.to(cursor.peek(call - 2).span)))
-    name = _METHODS.get(cursor.peek(call).text.lower(), abbreviate(cursor.peek(call).text))
-    hint = f"a function takes the value as its first argument: `{name}({value}, …)`"
-    cursor.refuse(cursor.peek(call).span, "unexpected call of a property", hint)
+    name = _METHODS.get(method.text.lower(), abbreviate(method.text))
+    shown = abbreviate(cursor.source.slice(value))
+    arguments = shown if cursor.is_followed_by(")") else f"{shown}, …"
+    hint = f"a function takes the value as its first argument: `{name}({arguments})`"
+    cursor.refuse(method.span, "unexpected call of a property", hint)
 
 
 def refuse_edge_with_colon(cursor: Cursor) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from omnigraph.lang.block_ends import is_at_block_end
-from omnigraph.lang.cursor import Cursor, GaveUpError
+from omnigraph.lang.cursor import Cursor, GaveUpError, decapitalize_name
 from omnigraph.lang.expression_parser import ExpressionParser
 from omnigraph.lang.foreign_words import ARROW_HINT
 from omnigraph.lang.lexer import OPERATOR_SYNONYMS, RESERVED_WORDS, Token, TokenKind, abbreviate
@@ -137,6 +137,13 @@ def _refuse_target(cursor: Cursor, source: Variable, shown: str) -> None:
     name, token = abbreviate(source.name), cursor.peek()
     if token.kind is TokenKind.STRING and not token.starts_line:
         hint = f"a hop leads to a variable: `${name} {shown} $other  $other.@id = {abbreviate(token.text)}`"
+        cursor.fail("the variable that the hop leads to", hint)
+    if token.text == "}":
+        cursor.fail("the variable that the hop leads to", f"a hop has one at both ends: `${name} {shown} $other`")
+    if token.kind is TokenKind.TYPE and cursor.is_followed_by("(", "{") and not token.starts_line:
+        type_name = abbreviate(token.text)
+        other = f"${decapitalize_name(type_name)}"
+        hint = f"a node has a clause of its own: `${name} {shown} {other}  {other}: {type_name} {{ name: … }}`"
         cursor.fail("the variable that the hop leads to", hint)
     if token.text in ("(", "as", "AS") and cursor.peek(1).kind is TokenKind.VARIABLE and not token.starts_line:
         hint = f"an edge variable stands before the edge: `${name} {abbreviate(cursor.peek(1).text)}:{shown} $other`"

@@ -11,7 +11,6 @@ from omnigraph.lang.foreign_words import (
     refuse_edge_with_colon,
     refuse_foreign_clause,
     refuse_foreign_hop,
-    refuse_method,
     refuse_path_value,
 )
 from omnigraph.lang.hop_parser import OPERATOR_WORDS, is_traversal, parse_traversal, parse_way_conditions
@@ -242,7 +241,6 @@ class PatternParser:
             return self._parse_hop(parse_variable(cursor, "a variable"))
         refuse_edge_with_colon(cursor)
         refuse_foreign_hop(cursor)
-        refuse_method(cursor)
         if cursor.is_followed_by(":"):
             return self._parse_binding(parse_variable(cursor, "a variable"))
         if cursor.is_followed_by("<") and cursor.peek(2).kind is TokenKind.VARIABLE and cursor.peek(3).text == ":":

@@ -17,6 +17,7 @@ from omnigraph.lang.foreign_words import (
     QUANTIFIER_FORM,
     QUANTIFIERS,
     SUBQUERY_FORM,
+    VALUE_ARROW_HINT,
     is_comprehension,
 )
 from omnigraph.lang.lexer import RESERVED_WORDS, Token, TokenKind, abbreviate
@@ -274,6 +275,7 @@ def parse_call(parser: Expressions) -> Call:
                 break
             is_quantifier = word.text.lower() in QUANTIFIERS and cursor.is_at(":", "|")
             form = QUANTIFIER_FORM if is_quantifier else CALL_HINTS.get(word.text.lower())
+            form = VALUE_ARROW_HINT if form is None and cursor.is_at("->") else form
             _report_missing_comma(cursor, opening, form)
         has_arguments = bool(arguments or options)
         where = parser.parse_condition() if has_arguments and cursor.accept("where") else None

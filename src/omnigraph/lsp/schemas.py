@@ -1,6 +1,7 @@
 """Where the schema of queries comes from: the editor's settings, the command line, or the nearest file."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +43,10 @@ def choose_source(settings: SchemaSettings, folders: list[Path]) -> Path | ReadS
     if named is None:
         return None
     if "://" not in named:
-        path = Path(named).expanduser()
+        # Unlike those of `Path`, these leave a path alone that no file can have.
+        path = Path(os.path.expanduser(named))  # noqa: PTH111
         if not path.is_absolute():
-            path = next((folder / path for folder in folders if (folder / path).exists()), path)
+            path = next((folder / path for folder in folders if os.path.exists(folder / path)), path)  # noqa: PTH110
         if path.suffix == ".pg":
             return path
         named = str(path)

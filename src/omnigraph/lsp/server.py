@@ -22,11 +22,11 @@ from omnigraph.lang.proposals import Completion, ProposalKind
 from omnigraph.lang.source import Source, Span
 from omnigraph.lsp import semantic_tokens
 from omnigraph.lsp.describe import describe
-from omnigraph.lsp.files import to_path
+from omnigraph.lsp.files import to_path, to_uri
 from omnigraph.lsp.markup import build_markup
 from omnigraph.lsp.navigation import RenameRefusedError, check_renamed, find_use, find_uses, rename
 from omnigraph.lsp.protocol import EditorProtocol
-from omnigraph.lsp.schemas import ReadSchema, read_settings
+from omnigraph.lsp.schemas import ReadSchema, choose_source, read_settings
 from omnigraph.lsp.symbols import list_symbols
 from omnigraph.lsp.text import Text
 from omnigraph.lsp.workspace import File, Workspace
@@ -97,6 +97,9 @@ class Door:
             return
         self.workspace.settings = settings
         self.workspace.forget_schema()
+        source = choose_source(settings, self.workspace.folders)
+        if isinstance(source, Path) and self.workspace.read_schema(to_uri(source)) is None:
+            self.workspace.report(f"{source} can't be read as a schema, so queries are checked without one")
 
     def refresh_all(self) -> None:
         """Check all open files anew."""

@@ -145,6 +145,9 @@ def _project(
         if isinstance(node.value, ast.BareName) and node.alias is None and before is not None and before.alias is None:
             name = node.value.name.text
             help_ = f"did you mean `{print_expr(before.value)} as {name}`?"
+            if name in ("mod", "div"):
+                first = print_expr(before.value)
+                help_ = f"write `{first} % …`" if name == "mod" else f"write `div({first}, …)`"
             if name in inputs:
                 # A column of the stage before goes on as a variable.
                 help_ = f"did you mean `${name}`?"

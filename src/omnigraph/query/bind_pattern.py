@@ -507,7 +507,9 @@ def _bind_brace_filters(node: NodeDraft, binder: ExprBinder, drafter: BlockDraft
         declared = None if declared_type is None else declared_type.find_property(assignment.name.text)
         if declared is None:
             if declared_type is not None:
-                report_unknown_property(assignment.name, declared_type, drafter.findings, catalog=scope.catalog)
+                report_unknown_property(
+                    assignment.name, declared_type, drafter.findings, catalog=scope.catalog, is_in_braces=True
+                )
             if isinstance(assignment.value, ast.Variable):
                 # Resolved for its diagnostics: an undeclared parameter is a separate error.
                 binder.names.resolve(assignment.value)

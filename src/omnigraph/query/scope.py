@@ -349,6 +349,8 @@ class ReadNameResolver:
         # Unlike a mutation, a read has no current row whose property it could be.
         name = node.name.text
         help_ = f"a column is named with `as {name}`; an alias can be used in `order` only; variables start with `$`"
+        if name.lower() == "unique":
+            help_ = "rows are made unique by `return distinct { … }`"
         help_ = VALUE_HINTS.get(name.lower(), help_)
         if self.scope.find(name) or self.scope.is_let(name) or name in self.scope.params:
             help_ = f"did you mean `${name}`?"
@@ -444,12 +446,20 @@ def _list_properties(declared: AnyType) -> str:
 
 
 def report_unknown_property(
-    name: lit.Name, declared: AnyType, findings: DiagnosticCollector, code: str = "T2", catalog: Catalog | None = None
+    name: lit.Name,
+    declared: AnyType,
+    findings: DiagnosticCollector,
+    code: str = "T2",
+    catalog: Catalog | None = None,
+    *,
+    is_in_braces: bool = False,
 ) -> None:
     """Report a property that a type, or a member of a union, does not have."""
     message = f"unknown property `{name.text}` of `{declared.name}`"
     if name.text in ("id", "src", "dst"):
         help_: str | None = f"an id is not a property: write `@{name.text}`"
+        if is_in_braces:
+            help_ = f"an id is not a property: compare it in a clause of its own, `$p.@{name.text} = …`"
     else:
         help_ = findings.suggest_closest(name.text, declared.by_name)
     if isinstance(declared, EdgeType) and name.text in ("from", "to"):
