@@ -437,6 +437,11 @@ class QueryError(OmnigraphError):
         return f"the value of `{expression}` does not fit into 64 bits: calculate with floats, as in `… * 1.0`"
 
     @variant
+    def division_by_zero(self, expression: str) -> str:
+        """Report that a calculation of Cypher divides by zero."""
+        return f"`{expression}` divides by zero: leave such rows out before, or write `CASE WHEN … <> 0 THEN … END`"
+
+    @variant
     def value_out_of_range(self, expression: str, property: str, type: str) -> str:
         """Report that a calculated value does not fit the type of its property."""
         return f"a value of `{expression}` does not fit `{property}`, which is {type}"

@@ -80,3 +80,44 @@ def test_the_query_of_a_refused_clause_does_what_it_says(graph: og.Graph, word: 
     (ann,) = list_rows(graph.cypher("MATCH (p:Person) RETURN count(*) AS n, max(p.age) AS age"))
     expected = {"DELETE": (1, 30), "DETACH": (1, 30), "REMOVE": (2, 30), "SET": (2, 42), "MERGE": (2, 42)}
     assert ann == dict(zip(("n", "age"), expected.get(word, (2, 40)), strict=True))
+
+
+WRITTEN = {
+    "CREATE (:Person {name: 'Cid \"x\"', age: -3})": ('Cid "x"', -3),
+    "CREATE (p:Person {name: 'Cid', age: null}) RETURN p": ("Cid", None),
+    "MERGE (p:Person {name: 'Ann', age: 7})": ("Ann", 7),
+}
+OTHERWISE = (
+    "CREATE (p:Person {name: $name})",
+    "CREATE (p:Person:Named {name: 'Cid'})",
+    "CREATE (p:Person {name: 'Cid'})-[:KNOWS]->(q)",
+    "CREATE (p:Person {name: 'Cid'}), (q:Person {name: 'Dee'})",
+    "CREATE (p:Person {name: 'C' + 'id'})",
+    "CREATE (p:Person {name: 'Cid', or: 1})",
+    "CREATE (p:Person {name: 'Cid'",
+    "CREATE (p:Person)",
+    "MERGE (p:Person {name: 'Cid'}) ON CREATE SET p.age = 4",
+)
+
+
+def read_help(graph: og.Graph, statement: str) -> str:
+    """The query that the refusal of a statement tells."""
+    with pytest.raises(OmnigraphError) as refused:
+        graph.cypher(statement)
+    return next(part for part in str(refused.value).split("`") if part.startswith("query "))
+
+
+@pytest.mark.parametrize("statement", WRITTEN)
+def test_the_query_for_a_node_has_its_label_and_values(graph: og.Graph, statement: str) -> None:
+    graph.mutate(read_help(graph, statement))
+
+    name, age = WRITTEN[statement]
+    found = graph.cypher("MATCH (p:Person {name: $name}) RETURN p.age AS age", {"name": name})
+    assert list_rows(found) == [{"age": age}]
+
+
+@pytest.mark.parametrize("statement", OTHERWISE)
+def test_the_query_for_more_than_a_node_of_literals_is_an_example(graph: og.Graph, statement: str) -> None:
+    word = statement.split(maxsplit=1)[0]
+
+    assert f"`{read_help(graph, statement)}`" in WRITING_WORDS[word]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import omnigraph as og
+from raised_codes import has_code
 from worlds import FAST, runtime
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -49,3 +50,16 @@ def test_the_rows_are_those_of_memory(graph: og.Graph, name: str) -> None:
 
     assert rows["memory"]
     assert sorted(map(str, rows["spark"])) == sorted(map(str, rows["memory"]))
+
+
+def test_warnings_about_names_are_those_of_memory(graph: og.Graph) -> None:
+    notes = [graph.cypher("MATCH (p:Person) RETURN p.agee", engine=engine).notes for engine in ("memory", "spark")]
+
+    assert notes[0]
+    assert notes[1] == notes[0]
+
+
+def test_a_division_by_zero_is_named(graph: og.Graph) -> None:
+    for engine in ("memory", "spark"):
+        with pytest.raises(og.QueryError, check=has_code("division_by_zero"), match="divides by zero"):
+            graph.cypher("MATCH (p:Person) RETURN 1 / (p.age - 1) AS x", engine=engine)

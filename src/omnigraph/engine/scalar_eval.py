@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.engine import arithmetic, list_comparison, list_functions, text_functions, time_functions
-from omnigraph.engine.arithmetic import Numbers, read_floats, read_integers
+from omnigraph.engine.arithmetic import STRICT_DIVISIONS, Numbers, read_floats, read_integers
 from omnigraph.engine.conversions import to_dates, to_datetimes, to_floats, to_integers, to_text
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.value_store import to_stored_type
@@ -27,9 +27,15 @@ Mask: TypeAlias = NDArray[np.bool_]
 _F = ScalarFunction
 
 
+class DivisionText(str):
+    """The text of a calculation that divided by zero, and did not overflow."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class OverflowLog:
-    """Where a value overflowed, and the text of the first calculation that did.
+    """Where a value overflowed, and the text of the first calculation that did; a division by zero counts as one.
 
     That of a condition `is_strict_only`: there, other calculations are unknown.
     """
@@ -49,9 +55,11 @@ class OverflowLog:
         """Check that no row overflowed.
 
         Raises:
-            QueryError: One did (`calculation_overflow`).
+            QueryError: One did (`calculation_overflow`, `division_by_zero`).
         """
         if self.mask is not None and self.mask.any():
+            if isinstance(self.text, DivisionText):
+                raise QueryError.division_by_zero(self.text)
             raise QueryError.calculation_overflow(self.text)
 
 
@@ -141,7 +149,8 @@ def _apply(expr: Computed, operands: Sequence[Operand], size: int, log: Overflow
         columns = [_to_column(operand, 1 if isinstance(operand, pa.Scalar) else size) for operand in operands]
         numbers = _calculate(function, expr, columns)
         if log is not None and (expr.is_strict or not log.is_strict_only):
-            log.add(numbers.overflow, expr.text)
+            divides = function in STRICT_DIVISIONS and pc.any(pc.equal(columns[1], 0)).as_py()
+            log.add(numbers.overflow, DivisionText(expr.text) if divides else expr.text)
         return numbers.to_array(type_)
     if function in _TEXT:
         # Later arguments stay scalars where they are the same in all rows: Arrow's kernels need that.

@@ -57,7 +57,7 @@ def fold_block(step: BindValue, matches: Bindings, size: int, context: Execution
         try:
             return _fold_chosen(block, frame, numbers, size, log)
         except QueryError as error:
-            if error.code != "calculation_overflow":
+            if error.code not in ("calculation_overflow", "division_by_zero"):
                 raise
             # Only combinations with such a row have no value: the others are folded without them.
             overflowed = _find_overflowed(block, frame, numbers, size, log)

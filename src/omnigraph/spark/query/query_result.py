@@ -20,7 +20,8 @@ def fetch_result(rows: SparkRows, *, commit_id: str, target: Target) -> Result:
         table = run_job(rows.frame.sparkSession, rows.frame.toArrow, description=f"omnigraph query {rows.query_name}")
     finally:
         rows.release()
-    return Result.of_table(_convert(table, rows.schema), commit_id=commit_id, target=target, query_name=rows.query_name)
+    table = _convert(table, rows.schema)
+    return Result.of_table(table, commit_id=commit_id, target=target, query_name=rows.query_name, notes=rows.notes)
 
 
 def _convert(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -48,6 +48,8 @@ class SparkRows:
     query_name: str
     checkpoints: str | None = None
     """The directory that the frame reads, if the query has searched over several edges."""
+    notes: tuple[str, ...] = ()
+    """What the text of the query was warned about."""
 
     def release(self) -> None:
         """Delete what the frame reads, once its rows are not needed any more."""
@@ -81,7 +83,8 @@ def run_query(spark: Callable[[], SparkSession], job: QueryJob) -> SparkRows:
         raise SparkUsageError.form_unsupported(error.form) from None
     with surface_errors():
         frame, checkpoints = _execute(spark(), statement)
-    return SparkRows(frame, build_output_schema(job.query, job.context.catalog), job.query.name, checkpoints)
+    schema = build_output_schema(job.query, job.context.catalog)
+    return SparkRows(frame, schema, job.query.name, checkpoints, job.context.notes)
 
 
 # --- the statement ---------------------------------------------------------------------------------------
