@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, data
 P = ParamSpec("P")
 E = TypeVar("E", bound="OmnigraphError")
 
-# Larger integers are not exact in parsers that read JSON numbers as floating point.
-_MAX_JSON_INTEGER = 2**53 - 1
+_MAX_JSON_INTEGER = 2**53 - 1  # larger ones are not exact in parsers that read JSON numbers as floating point
 MAX_LISTED_NAMES = 10  # by a message; `facts` has them all
 
 
@@ -52,12 +51,11 @@ class _FieldSignature:
             message = f"{owner.__name__} defines its own constructor"
             raise AttributeError(message)
         kind = Parameter.POSITIONAL_OR_KEYWORD
-        return Signature(
-            [
-                Parameter(name, kind, default=getattr(owner, name, Parameter.empty), annotation=annotation)
-                for name, annotation in owner._fields.items()
-            ]
-        )
+        parameters = [
+            Parameter(name, kind, default=getattr(owner, name, Parameter.empty), annotation=annotation)
+            for name, annotation in owner._fields.items()
+        ]
+        return Signature(parameters)
 
 
 class variant(Generic[P]):  # noqa: N801 - a decorator
@@ -696,10 +694,7 @@ class CorruptError(OmnigraphError):
 
 
 def _format_names(near: str | None, names: tuple[str, ...]) -> str:
-    if near:
-        return f"; did you mean `{near}`?"
-    if not names:
-        return ""
-    more = len(names) - MAX_LISTED_NAMES
-    rest = f" and {more} more" if more > 0 else ""
+    if near or not names:
+        return f"; did you mean `{near}`?" if near else ""
+    rest = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
     return f"; it has {', '.join(f'`{name}`' for name in names[:MAX_LISTED_NAMES])}{rest}"

@@ -20,8 +20,8 @@ from omnigraph.lang.source import Source
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
-SHOWN_ONLY = {"text", "result", "console", "jsonl", "cypher", "sql"}
-"""Output and messages; sessions and data, which other tests run; what other systems would be asked."""
+SHOWN_ONLY = {"text", "result", "console", "jsonl", "cypher", "sql", "lua"}
+"""Output and messages; sessions, data and settings of Neovim, which other tests run; what other systems are asked."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def test_hadolint_finds_nothing() -> None:
         ("python:3.13-slim-bookworm AS", "python:latest AS", "DL3007"),
         ("docker.io/library", "registry.example.org/library", "DL3026"),
         ('SHELL ["/bin/bash", "-o", "pipefail", "-c"]', "", "DL4006"),
-        ("WORKDIR /home/omnigraph", "WORKDIR home", "DL3000"),
+        ("WORKDIR /srv/omnigraph", "WORKDIR home", "DL3000"),
     ],
 )
 def test_a_planted_mistake_is_found(before: str, after: str, rule: str) -> None:

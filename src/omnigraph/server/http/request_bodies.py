@@ -37,15 +37,18 @@ class StateBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: str | None = None
 
 
-class LimitedBody(StateBody, kw_only=True):
+class LimitedBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A state to read, the limits of reading it, and a name by which it can be cancelled while it runs."""
 
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
     seconds: float | None = None
     memory_bytes: int | None = None
     query_id: str | None = None
 
 
-class QueryBody(LimitedBody, kw_only=True):
+class QueryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A query, its parameters, the state to read, and its limits.
 
     `texts` are parameters in the form of a command line: each is parsed according to its declared type. While it runs,
@@ -56,6 +59,12 @@ class QueryBody(LimitedBody, kw_only=True):
     name: str | None = None
     params: dict[str, Any] = {}
     texts: dict[str, str] = {}
+    branch: str = "main"
+    snapshot: str | None = None
+    at: str | None = None
+    seconds: float | None = None
+    memory_bytes: int | None = None
+    query_id: str | None = None
     engine: str = "auto"
     """`auto`, `memory` or `local`: where it runs; the answer is the same."""
 

@@ -1,7 +1,7 @@
 """The calls of the MCP tools, each a few lines over the same service, policy and limits as the HTTP routes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -334,12 +334,17 @@ async def diff(caller: Caller, arguments: DiffArguments) -> ToolResult:
             "before": difference.before.commit.id,
             "after": difference.after.commit.id,
             "schema": None if difference.schema is None else difference.schema.to_json(),
-            "changes": [msgspec.json.decode(line) for line in lines[:count]],
+            "changes": decode_lines(lines[:count]),
             "next_offset": arguments.offset + count if count < len(lines) else None,
         }
         return ToolResult.from_value(value)
 
     return await caller.read(compare)
+
+
+def decode_lines(lines: Iterable[bytes]) -> list[Any]:
+    """Return the changes that lines of a diff contain."""
+    return [msgspec.json.decode(line) for line in lines]
 
 
 def take_lines(lines: list[bytes], limit: int) -> list[bytes]:

@@ -2,8 +2,6 @@
 
 from itertools import islice
 
-import msgspec
-
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.merge_result import MergeConflictsError
@@ -12,7 +10,7 @@ from omnigraph.ops.propose import ProposeCall, ProposedChange, propose
 from omnigraph.policy import Action
 from omnigraph.server.http.request_arguments import check_text
 from omnigraph.server.mcp.arguments import ProposeArguments
-from omnigraph.server.mcp.calls import SOURCE_NAME, Caller, ToolResult, report_conflicts, take_lines
+from omnigraph.server.mcp.calls import SOURCE_NAME, Caller, ToolResult, decode_lines, report_conflicts, take_lines
 
 
 async def propose_change(caller: Caller, arguments: ProposeArguments) -> ToolResult:
@@ -61,7 +59,7 @@ def _build_result(proposal: ProposedChange, arguments: ProposeArguments) -> Tool
         "commit_id": mutation.commit_id,
         "affected_nodes": mutation.affected_nodes,
         "affected_edges": mutation.affected_edges,
-        "changes": [msgspec.json.decode(line) for line in lines],
+        "changes": decode_lines(lines),
         "next_offset": next_offset,
         "instruction": _find_next_step(proposal, arguments, next_offset),
     }
