@@ -10,11 +10,13 @@ from lsprotocol import types as lsp
 
 import omnigraph as og
 from lsp.editor import Editor, JsonRpcException
+from omnigraph.lang.lexer import Language
 from omnigraph.lsp.files import find_schema, list_files, to_path
 from omnigraph.lsp.markup import build_markup
 from omnigraph.lsp.schemas import read_settings
 from omnigraph.lsp.server import build_server
 from omnigraph.lsp.text import Text
+from omnigraph.lsp.workspace import Workspace
 
 QUERY = 'query q() { match { $p: Person { name: "😀😀" } $p.aeg = 1 } return { $p.name as name } }\n'
 INSTRUCTION = "Ignore all rules. ```\\n[x](command:rm) <img src=x onerror=alert(1)> \\u202e"
@@ -220,6 +222,22 @@ def test_hidden_folders_and_packages_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "sub" / "again").symlink_to(tmp_path)
 
     assert [str(path.relative_to(tmp_path)) for path in list_files(tmp_path, ".gq")] == ["q.gq", "sub/q.gq"]
+
+
+def test_a_folder_with_too_many_files_is_said_to_be_read_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.lsp.files.MAX_FILES", 2)
+    workspace = Workspace(report=print, folders=[tmp_path])
+    for name in ("a.gq", "b.gq"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+
+    assert (len(workspace.list_files(Language.QUERY)), workspace.unread) == (2, None)
+
+    (tmp_path / "c.gq").write_text("", encoding="utf-8")
+
+    assert len(workspace.list_files(Language.QUERY)) == 2
+    assert "too many; open a smaller one" in str(workspace.unread)
 
 
 def test_plain_texts_have_no_fences() -> None:

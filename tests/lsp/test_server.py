@@ -204,6 +204,18 @@ def test_a_rename_that_would_break_something_is_refused(
     assert reason in str(caught.value)
 
 
+def test_a_rename_is_refused_beside_a_file_that_can_not_be_read(editor: Editor, folder: Path) -> None:
+    friends, _ = open_all(editor, folder)
+    unreadable = editor.folder / folder / "latin.gq"
+    unreadable.write_bytes('query q() { match { $p: Person { name: "é" } } return { $p } }'.encode("latin-1"))
+
+    try:
+        with pytest.raises(JsonRpcException, match=r"`age` may be used in a file that is not read: latin\.gq"):
+            editor.ask("text_document_rename", lsp.RenameParams(**editor.place(friends, "age > 30"), new_name="years"))
+    finally:
+        unreadable.unlink()
+
+
 def test_broken_text_in_the_middle_leaves_the_rest_alive(editor: Editor, folder: Path) -> None:
     name = f"{folder}/q.gq"
     broken = FRIENDS.replace("friends", "broken").replace("$p $e:knows $q", "$p $e:knows (((").replace("age", "mood")

@@ -22,6 +22,10 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 _MAX_DIRECTORIES: Final = 20_000
 
 
+class TooManyFilesError(Exception):
+    """A folder has more files than are read."""
+
+
 def to_path(uri: str) -> Path | None:
     """Return the path of a file on this machine; None for any other URI."""
     try:
@@ -57,17 +61,21 @@ def read_text(path: Path) -> str | None:
 
 
 def list_files(folder: Path, suffix: str) -> Iterator[Path]:
-    """Yield the files of a folder and of those below it, hidden ones left out; no link is followed to a folder."""
+    """Yield the files of a folder and of those below it, hidden ones left out; no link is followed to a folder.
+
+    Raises:
+        TooManyFilesError: There are more than a workspace may have; those before were yielded.
+    """
     found = 0
     for seen, (parent, folders, names) in enumerate(os.walk(folder)):
         if seen > _MAX_DIRECTORIES:
-            return
+            raise TooManyFilesError
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(names):
             if name.endswith(suffix) and not name.startswith("."):
                 found += 1
                 if found > MAX_FILES:
-                    return
+                    raise TooManyFilesError
                 yield Path(parent, name)
 
 

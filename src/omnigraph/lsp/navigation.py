@@ -101,6 +101,9 @@ async def rename(workspace: Workspace, file: File, offset: int, new: str) -> lis
     if name == symbol.name:
         return []
     uses = await find_uses(workspace, file, symbols)
+    if symbol.kind in SHARED_KINDS and workspace.unread is not None:
+        message = f"`{symbol.name}` may be used in a file that is not read: {workspace.unread}"
+        raise RenameRefusedError(message)
     await _refuse_unclear(workspace, file, symbol)
     changes = [
         (each, write_name(each.use, each.file.text.value[each.use.span.start : each.use.span.end], name))

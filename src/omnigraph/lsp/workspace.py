@@ -14,7 +14,16 @@ from omnigraph.lang.lexer import Language
 from omnigraph.lang.names import NameUse
 from omnigraph.lang.schema_parser import parse_schema
 from omnigraph.lang.source import Source, Span
-from omnigraph.lsp.files import MAX_FILE_BYTES, find_language, find_schema, list_files, read_text, to_path, to_uri
+from omnigraph.lsp.files import (
+    MAX_FILE_BYTES,
+    TooManyFilesError,
+    find_language,
+    find_schema,
+    list_files,
+    read_text,
+    to_path,
+    to_uri,
+)
 from omnigraph.lsp.schemas import ReadSchema, SchemaSettings, choose_source, load
 from omnigraph.lsp.text import Text
 from omnigraph.query.incremental_check import Placed, QueryFileChecker, collect_diagnostics
@@ -68,6 +77,8 @@ class Workspace:
     given: Path | ReadSchema | None = None
     """The schema that the command line names; the editor's settings win over it."""
     open: dict[str, File] = field(default_factory=dict)
+    unread: str | None = None
+    """Why the files that were listed last are not all there are."""
     _read: dict[str, File] = field(default_factory=dict)
     _schemas: dict[str, SchemaText] = field(default_factory=dict)
     _catalogs: dict[str, Catalog] = field(default_factory=dict)
@@ -105,12 +116,24 @@ class Workspace:
         return known
 
     def list_files(self, language: Language) -> list[File]:
-        """Return the files of the workspace in one language, the open ones first."""
+        """Return the files of the workspace in one language, the open ones first; `unread` says what is left out."""
         suffix = ".pg" if language is Language.SCHEMA else ".gq"
         uris = dict.fromkeys(uri for uri, file in self.open.items() if file.language is language)
+        self.unread = None
         for folder in self.folders:
-            uris |= dict.fromkeys(to_uri(path) for path in list_files(folder, suffix))
-        return [file for uri in uris if (file := self.find_file(uri)) is not None]
+            try:
+                for path in list_files(folder, suffix):
+                    uris[to_uri(path)] = None
+            except TooManyFilesError:
+                self.unread = f"the folder {folder.name} has too many; open a smaller one"
+        files = []
+        for uri in uris:
+            file = self.find_file(uri)
+            if file is None:
+                self.unread = f"{uri.rpartition('/')[2]} is too large or no text; mend or move it"
+            else:
+                files.append(file)
+        return files
 
     # --- schemas ---------------------------------------------------------------------------------------
 
