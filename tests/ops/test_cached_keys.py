@@ -287,6 +287,7 @@ def test_threads_that_look_up_the_same_new_files_read_them_once(
     assert (found, reads) == ([2, 2, 2], [2])
 
 
+@pytest.mark.usefixtures("_nothing_carried")
 def test_keys_of_the_version_before_a_compaction_stay_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writers look up rows in it while the compaction reads its own result, and some after that is published."""
     monkeypatch.setattr(key_cache, "MAX_STALE_FILES", 4)
@@ -389,6 +390,7 @@ def test_an_update_of_a_row_that_this_handle_wrote_reads_nothing(
     assert [(row["name"], row["age"]) for row in ages.rows()] == [("a", 4), ("b", 2), ("c", 1)]
 
 
+@pytest.mark.usefixtures("_nothing_carried")
 @pytest.mark.parametrize("kept", ["file", "part"])
 def test_a_small_file_is_read_once_for_all_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str

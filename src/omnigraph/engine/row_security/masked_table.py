@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.storage.carried_rows import CarriedRows
 from omnigraph.storage.columnar_sets import Positions, concat_chunks
 from omnigraph.storage.data_file_reader import DataFileReader
 from omnigraph.storage.fragment_list import Fragment
@@ -198,6 +199,10 @@ class MaskedTable(LanceTable):
     def iter_written_rows(self, columns: Sequence[str], fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of these fragments, with the values of deleted and hidden rows, by offset."""
         return self._whole.iter_written_rows(columns, fragments)
+
+    def list_carried(self) -> dict[tuple[str, ...], CarriedRows]:
+        """Return nothing: what a version carries includes hidden rows."""
+        return {}
 
     def read_deleted_offsets(self, fragments: Sequence[int]) -> list[Positions]:
         """Return the ascending offsets of the deleted and hidden rows of each of these fragments."""
