@@ -46,7 +46,7 @@ def test_the_schema_has_every_type_with_its_counts_rules_and_rows(
     browser.click("table[aria-label=Types] button:has-text('WorksAt')")
     browser.wait(".type .grid[data-total='20']")
     browser.click(".schema .choice button:has-text('Source')")
-    assert "edge WorksAt: Person -> Company @card(0..1)" in browser.text(".schema pre.json")
+    browser.wait(".schema pre.json:has-text('edge WorksAt: Person -> Company @card(0..1)')")
     assert browser.complaints() == []
 
 

@@ -38,6 +38,8 @@ export function EditView() {
   const entity = useLoad(type && id ? (abort) => readEntity(type, id, abort) : null, [name, id, commit.value, epoch.value, type !== undefined]);
   if (!catalog.value) return <Busy />;
   const isReady = !id || !entity.isLoading;
+  // What is typed stays while the row is read anew at the commit of an earlier save.
+  const isShown = isReady || entity.value?.id === id;
   return (
     <div class="edit" data-commit={commit.value} data-state={isReady ? "ready" : "loading"}>
       <Panel
@@ -50,13 +52,13 @@ export function EditView() {
         }
       >
         <Problem error={entity.error} />
-        {!isReady && <Busy />}
+        {!isShown && <Busy />}
         {type && id && entity.value === null && isReady && !entity.error && (
           <p class="empty">
             There is no {name} <b dir="auto">{formatValue(id, 80)}</b> in this state.
           </p>
         )}
-        {type && isReady && (!id || entity.value) && <Form key={`${name} ${id} ${commit.value}`} type={type} entity={entity.value ?? null} />}
+        {type && isShown && (!id || entity.value) && <Form key={`${name} ${id} ${id ? JSON.stringify(entity.value) : ""}`} type={type} entity={(id && entity.value) || null} />}
         {isReady && id && entity.value === null && <OutcomeNote outcome={write.outcome.value} branch={branch.value} />}
       </Panel>
     </div>
@@ -91,7 +93,14 @@ function Form({ type, entity }: { type: NodeType | EdgeType; entity: Entity | nu
       branch.value,
       { ...one },
       ({ idempotency_key }) => send(one, { idempotency_key }),
-      (found) => ({ commit: found.commit_id, text }),
+      (found) => {
+        if (!entity) {
+          setTexts(initial);
+          setTouched(new Set());
+          setEnds(["", ""]);
+        }
+        return { commit: found.commit_id, text };
+      },
     );
   const canWrite = mayI("change") && !isPinned.value;
   return (
