@@ -26,7 +26,7 @@ lint: setup ## style, types, the import rule, the dependencies
 	@$(BIN)/deptry src
 
 coverage: setup ## the share of the languages, schemas and queries that their own suites run, with its floor
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --cov --cov-report=term $(addprefix tests/,lang schema query corpus)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --cov --cov-report=term $(addprefix tests/,lang schema query corpus lsp engine/test_drawing.py)
 
 pythons: setup ## install the wheel on every supported Python that this machine has, import it, run the quick start
 	@$(BIN)/python tools/pythons.py
