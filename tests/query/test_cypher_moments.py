@@ -74,15 +74,10 @@ def test_a_text_of_another_form_is_no_date() -> None:
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     graph = og.create_graph(str(tmp_path_factory.mktemp("moments") / "graph"), SCHEMA, runtime=runtime(FAST))
-    graph.load(
-        [
-            {"type": "Person", "data": {"name": "Ann", "age": 40, "born": "1984-10-11"}},
-            {"type": "Person", "data": {"name": "Bob", "age": 30}},
-            {"type": "Person", "data": {"name": "Cy", "age": 20}},
-            {"edge": "Knows", "from": "Ann", "to": "Bob"},
-            {"edge": "Knows", "from": "Bob", "to": "Cy"},
-        ],
-        mode="append",
+    graph.mutate(
+        'query q() { insert Person { name: "Ann", age: 40, born: date("1984-10-11") } insert Person { name: "Bob", age: 30 }'
+        ' insert Person { name: "Cy", age: 20 } insert Knows { from: "Ann", to: "Bob" }'
+        ' insert Knows { from: "Bob", to: "Cy" } }'
     )
     return graph
 
