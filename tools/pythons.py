@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
 # The oldest is that of `requires-python`; the newest may not be released yet, and is then reported as missing.
 SUPPORTED = tuple((3, minor) for minor in range(11, 15))
-EXTRAS = "frames,lsp,mcp,otel,server,spark"
+EXTRAS = "frames,jupyter,langchain,llama-index,lsp,mcp,otel,server,spark"
 BUILD = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
 VERSION = "import sys; print(*sys.version_info[:3]); print(sys._base_executable)"
 IMPORT_ALL = """

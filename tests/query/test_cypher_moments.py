@@ -75,7 +75,8 @@ def test_a_text_of_another_form_is_no_date() -> None:
 def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
     graph = og.create_graph(str(tmp_path_factory.mktemp("moments") / "graph"), SCHEMA, runtime=runtime(FAST))
     graph.mutate(
-        'query q() { insert Person { name: "Ann", age: 40, born: date("1984-10-11") } insert Person { name: "Bob", age: 30 }'
+        'query q() { insert Person { name: "Ann", age: 40, born: date("1984-10-11") }'
+        ' insert Person { name: "Bob", age: 30 }'
         ' insert Person { name: "Cy", age: 20 } insert Knows { from: "Ann", to: "Bob" }'
         ' insert Knows { from: "Bob", to: "Cy" } }'
     )
