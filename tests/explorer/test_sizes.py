@@ -222,11 +222,7 @@ def test_any_page_of_a_million_rows_comes_within_a_second_at_the_same_commit(bro
         took = []
         for place in range(60):
             share = place * 0.618 % 1
-            found = read_page(browser, share)
-            # On a machine that does other things, one of sixty may come late: then the page after it has to be in time.
-            if found["took"] > 1_000:
-                found = read_page(browser, share + 0.001)
-            took.append(found["took"])
+            took.append(read_page(browser, share)["took"])
         median = sorted(took)[len(took) // 2]
         report(f"1M rows: a page {median:.0f} ms (median), {max(took):.0f} ms (slowest of {len(took)})")
         assert max(took) <= 1_000

@@ -1,5 +1,6 @@
 """`omnigraph lsp`: what it refuses before it serves."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,22 @@ def test_a_client_that_is_gone_ends_the_server(sent: str, tmp_path: Path) -> Non
 
     # Of half a message it says what is wrong with it; nothing is an answer.
     assert '"id"' not in done.stdout
+
+
+@pytest.mark.parametrize("methods, code", [(["initialize", "shutdown", "exit"], 0), (["initialize", "exit"], 1)])
+def test_an_editor_that_says_goodbye_ends_the_server(methods: list[str], code: int, tmp_path: Path) -> None:
+    messages = [
+        json.dumps(
+            {"jsonrpc": "2.0", "method": method}
+            | ({} if method == "exit" else {"id": number})
+            | ({"params": {"processId": None, "rootUri": None, "capabilities": {}}} if method == "initialize" else {})
+        )
+        for number, method in enumerate(methods)
+    ]
+    sent = "".join(f"Content-Length: {len(message)}\r\n\r\n{message}" for message in messages)
+    command = [sys.executable, "-m", "omnigraph", "lsp"]
+
+    done = subprocess.run(command, cwd=tmp_path, input=sent, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.count('"id"') == len(methods) - 1

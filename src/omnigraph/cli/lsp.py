@@ -42,8 +42,7 @@ def command(
     has_graph = uri is not None or is_server_typed()
     if schema is not None and has_graph:
         refuse("queries are checked against one schema: give either the graph or --schema")
-    omnigraph.serve_lsp(_build_reader(uri, schema, branch) if has_graph or schema is not None else None)
-    return 0
+    return omnigraph.serve_lsp(_build_reader(uri, schema, branch) if has_graph or schema is not None else None)
 
 
 def _build_reader(uri: str | None, schema: str | None, branch: str) -> Path | Callable[[], Source]:

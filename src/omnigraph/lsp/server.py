@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,9 @@ class Door:
     is_plain: bool = True
     """Whether the editor shows texts without markup."""
     knows_versions: bool = False
+    is_shutting_down: bool = False
+    """Whether the editor asked for the end before it told the server to exit."""
+    was_told_to_exit: bool = False
     pending: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
 
     # --- settings and files ----------------------------------------------------------------------------
@@ -171,16 +175,22 @@ def build_server(schema: Path | ReadSchema | None = None) -> tuple[LanguageServe
     return server, door
 
 
-def serve_lsp(schema: Path | ReadSchema | None = None) -> None:
+def serve_lsp(schema: Path | ReadSchema | None = None) -> int:
     """Serve an editor over stdin and stdout until it ends.
 
     Args:
         schema: The schema file that queries are checked against, or what reads their schema, unless the editor's
             settings name one. Without it, the nearest `.pg` file is theirs.
+
+    Returns:
+        The exit code of the process: 1 if the editor told it to exit without asking it to shut down first.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
     logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_failure)
-    build_server(schema)[0].start_io()
+    server, door = build_server(schema)
+    # The server closes what it writes to, and the process still has to flush its stdout.
+    server.start_io(stdout=os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
+    return 1 if door.was_told_to_exit and not door.is_shutting_down else 0
 
 
 def _is_failure(record: logging.LogRecord) -> bool:
@@ -200,6 +210,16 @@ def _add_files(server: LanguageServer, door: Door) -> None:
     def initialize(params: lsp.InitializeParams) -> None:
         door.initialize(params)
         door.workspace.encoding = server.protocol.workspace.position_encoding or lsp.PositionEncodingKind.Utf16
+
+    @server.feature(lsp.SHUTDOWN)
+    def shut_down(params: None) -> None:
+        del params
+        door.is_shutting_down = True
+
+    @server.feature(lsp.EXIT)
+    def exit_(params: None) -> None:
+        del params
+        door.was_told_to_exit = True
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     def open_(params: lsp.DidOpenTextDocumentParams) -> None:

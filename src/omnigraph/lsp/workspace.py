@@ -1,6 +1,7 @@
 """The open files and those of the workspace, what has been read of each, and the schema that belongs to each."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -185,6 +186,12 @@ class Workspace:
             loaded = await load(source)
         except OmnigraphError as error:
             self.report(f"the schema could not be read, so queries are checked without one: {error}")
+            return None
+        except Exception as error:
+            # Everybody waits for this task: what it raised would end every check until the schema is read anew.
+            logging.getLogger(__name__).exception("read of the schema failed")
+            reason = f"{type(error).__name__}: {error}"
+            self.report(f"the schema could not be read, so queries are checked without one: {reason}")
             return None
         return SchemaText(None, Text(loaded.text, self.encoding))
 
