@@ -14,10 +14,12 @@ import omnigraph as og
 from agents import talk, text_of
 from omnigraph.config.server import HostedGraph
 from omnigraph.errors import Kind
+from omnigraph.ops.diff import Diff
 from omnigraph.runtime import Runtime
 from omnigraph.server.mcp import browse_calls, calls
 from omnigraph.server.mcp.error_text import find_way_out
 from omnigraph.server.mcp.tools import TOOLS
+from omnigraph.storage.object_store import StoreUnavailableError
 from serving import ALL, Served, serving
 from worlds import FAST
 
@@ -256,6 +258,23 @@ def test_a_large_proposal_is_cut_and_goes_on_in_the_difference(fresh: Served) ->
     rest = call(fresh, "graph_diff", {"before": before, "after": after, "offset": made["next_offset"]})
 
     assert len(made["changes"]) + len(rest.structured_content["changes"]) == 9
+
+
+def test_a_proposal_whose_difference_cannot_be_read_says_that_the_branch_stands(
+    fresh: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Diff) -> Iterator[bytes]:
+        raise StoreUnavailableError("read the difference", "the store is gone")
+
+    arguments = {"query": AGE, "params": {"n": "Ada", "a": 37}, "branch": "agent/ada"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Diff, "json_lines", fail)
+        made = call(fresh, "graph_propose", arguments)
+
+    assert not made.is_error
+    assert (made.structured_content["outcome"], made.structured_content["changes"]) == ("proposed", [])
+    assert "the store is gone" in made.structured_content["instruction"]
+    assert fresh.graph.snapshot(branch="agent/ada").commit.id == made.structured_content["commit_id"]
 
 
 def test_only_who_may_create_and_change_a_branch_can_propose(fresh: Served) -> None:

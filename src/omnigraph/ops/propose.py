@@ -32,15 +32,21 @@ class ProposeCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedChange:
-    """A new branch, and what it changes against the merge base. Without a change there is no branch and no diff."""
+    """A new branch with one mutation. Without a change there is no branch and no diff."""
 
     mutation: MutationResult
-    diff: Diff | None
+    session: Session
+    call: ProposeCall
 
     @property
     def is_empty(self) -> bool:
         """Whether the mutation changed nothing."""
-        return self.diff is None
+        return self.mutation.commit_id is None
+
+    def diff(self) -> Diff:
+        """Read what the branch changes. It stands already, also if that fails."""
+        before = resolve_base(self.session, self.call.source, self.call.branch, "merge")
+        return Diff(self.session, before, resolve_state(self.session, self.call.branch))
 
 
 class _NothingChangedError(Exception):
@@ -48,7 +54,7 @@ class _NothingChangedError(Exception):
 
 
 def propose(session: Session, call: ProposeCall) -> ProposedChange:
-    """Create a branch, run a mutation on it, and return what it changes against the merge base.
+    """Create a branch and run a mutation on it; what that changes against the merge base can be read then.
 
     The branch becomes visible with the change. If the mutation fails, changes nothing, or conflicts with what was
     committed to `source` after `commit_id`, there is no branch at all, even if the process is killed.
@@ -66,9 +72,7 @@ def propose(session: Session, call: ProposeCall) -> ProposedChange:
         result = _write_draft(session, call)
     except _NothingChangedError as nothing:
         (result,) = nothing.args
-        return ProposedChange(mutation=result, diff=None)
-    before = resolve_base(session, call.source, call.branch, "merge")
-    return ProposedChange(mutation=result, diff=Diff(session, before, resolve_state(session, call.branch)))
+    return ProposedChange(mutation=result, session=session, call=call)
 
 
 def _write_draft(session: Session, call: ProposeCall) -> MutationResult:

@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+from omnigraph.errors import OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.limits import ResourceLimits, with_limits
 from omnigraph.ops.merge_result import MergeConflictsError
@@ -45,34 +46,42 @@ async def propose_change(caller: Caller, arguments: ProposeArguments) -> ToolRes
 
 def _build_result(proposal: ProposedChange, arguments: ProposeArguments) -> ToolResult:
     mutation = proposal.mutation
+    base_commit, next_offset = None, None
     lines: list[bytes] = []
-    next_offset = None
-    if proposal.diff is not None:
-        requested = list(islice(proposal.diff.json_lines(), arguments.limit + 1))
-        lines = take_lines(requested, arguments.limit)
-        next_offset = len(lines) if len(lines) < len(requested) else None
+    if proposal.is_empty:
+        instruction = "The mutation changed nothing, so there is no branch. Check its conditions with graph_query."
+    else:
+        instruction = (
+            f"Show the changes to the person who asked. graph_merge of `{arguments.branch}` into `{arguments.base}`"
+            " accepts them."
+        )
+        try:
+            diff = proposal.diff()
+            base_commit = diff.before.commit.id
+            requested = list(islice(diff.json_lines(), arguments.limit + 1))
+        except OmnigraphError as error:
+            # The branch stands: an error as the answer would say that nothing was proposed.
+            instruction = (
+                f"The branch stands, and its changes could not be read: {error}. Read them with graph_diff of"
+                f" `{arguments.branch}`. {instruction}"
+            )
+        else:
+            lines = take_lines(requested, arguments.limit)
+            if len(lines) < len(requested):
+                next_offset = len(lines)
+                instruction += f' More: graph_diff with before="{base_commit}", after="{arguments.branch}" and offset={next_offset}.'
     value = {
-        "outcome": "unchanged" if proposal.diff is None else "proposed",
-        "branch": None if proposal.diff is None else arguments.branch,
+        "outcome": "unchanged" if proposal.is_empty else "proposed",
+        "branch": None if proposal.is_empty else arguments.branch,
         "base": arguments.base,
-        "base_commit": None if proposal.diff is None else proposal.diff.before.commit.id,
+        "base_commit": base_commit,
         "commit_id": mutation.commit_id,
         "affected_nodes": mutation.affected_nodes,
         "affected_edges": mutation.affected_edges,
         "changes": decode_lines(lines),
         "next_offset": next_offset,
-        "instruction": _find_next_step(proposal, arguments, next_offset),
+        "instruction": instruction,
     }
     if mutation.rows is not None:
         value["rows"] = list(mutation.rows)
     return ToolResult.from_value(value)
-
-
-def _find_next_step(proposal: ProposedChange, arguments: ProposeArguments, next_offset: int | None) -> str:
-    if proposal.diff is None:
-        return "The mutation changed nothing, so there is no branch. Check its conditions with graph_query."
-    before, branch = proposal.diff.before.commit.id, arguments.branch
-    merge = f"Show the changes to the person who asked. graph_merge of `{branch}` into `{arguments.base}` accepts them."
-    if next_offset is None:
-        return merge
-    return f'{merge} More: graph_diff with before="{before}", after="{branch}" and offset={next_offset}.'
