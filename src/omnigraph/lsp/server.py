@@ -18,7 +18,7 @@ from omnigraph.lang.diagnostic_rendering import diagnostic_to_json
 from omnigraph.lang.diagnostics import Diagnostic
 from omnigraph.lang.formatter import format_source
 from omnigraph.lang.lexer import Language, reveal, tokenize
-from omnigraph.lang.names import NameKind
+from omnigraph.lang.names import NameKind, NameUse
 from omnigraph.lang.proposals import Completion, ProposalKind
 from omnigraph.lang.source import Source, Span
 from omnigraph.lsp import semantic_tokens
@@ -328,10 +328,13 @@ def _add_reading(server: LanguageServer, door: Door) -> None:
 def _add_navigation(server: LanguageServer, door: Door) -> None:
     workspace = door.workspace
 
+    async def find(document: lsp.TextDocumentIdentifier, position: lsp.Position) -> tuple[File | None, NameUse | None]:
+        file = door.find(document)
+        return file, None if file is None else await find_use(workspace, file, file.text.offset(position))
+
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     async def define(params: lsp.DefinitionParams) -> list[lsp.Location]:
-        file = door.find(params.text_document)
-        use = None if file is None else await find_use(workspace, file, file.text.offset(params.position))
+        file, use = await find(params.text_document, params.position)
         if file is None or use is None:
             return []
         uses = await find_uses(workspace, file, use.symbols)
@@ -343,8 +346,7 @@ def _add_navigation(server: LanguageServer, door: Door) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
     async def refer(params: lsp.ReferenceParams) -> list[lsp.Location]:
-        file = door.find(params.text_document)
-        use = None if file is None else await find_use(workspace, file, file.text.offset(params.position))
+        file, use = await find(params.text_document, params.position)
         if file is None or use is None:
             return []
         uses = await find_uses(workspace, file, use.symbols)
@@ -353,8 +355,7 @@ def _add_navigation(server: LanguageServer, door: Door) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
     async def highlight(params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
-        file = door.find(params.text_document)
-        use = None if file is None else await find_use(workspace, file, file.text.offset(params.position))
+        file, use = await find(params.text_document, params.position)
         if file is None or use is None:
             return []
         names = await workspace.find_names(file)

@@ -102,13 +102,20 @@ def _show_condition(catalog: Catalog) -> SchemaExample | None:
 
 
 def _show_hop(catalog: Catalog) -> SchemaExample | None:
-    for edge in catalog.edges.values():
-        text = (
-            f"query linked() {{ match {{ $a: {edge.source} $a {_name_hop(edge)} $b }}"
-            " return { $a.@id as from_id, $b.@id as to_id } order { from_id, to_id } limit 10 }"
-        )
-        return SchemaExample(title="a hop along an edge: `$b` gets its type from the edge", text=text)
-    return None
+    return _show_edge(
+        catalog,
+        "a hop along an edge: `$b` gets its type from the edge",
+        "query linked() {{ match {{ $a: {source} $a {hop} $b }}"
+        " return {{ $a.@id as from_id, $b.@id as to_id }} order {{ from_id, to_id }} limit 10 }}",
+    )
+
+
+def _show_edge(catalog: Catalog, title: str, template: str) -> SchemaExample | None:
+    """Show the first edge type of the schema by a text that names its source and its hop."""
+    edge = next(iter(catalog.edges.values()), None)
+    if edge is None:
+        return None
+    return SchemaExample(title=title, text=template.format(source=edge.source, hop=_name_hop(edge)))
 
 
 def _show_edge_variable(catalog: Catalog) -> SchemaExample | None:
@@ -125,33 +132,30 @@ def _show_edge_variable(catalog: Catalog) -> SchemaExample | None:
 
 
 def _show_count(catalog: Catalog) -> SchemaExample | None:
-    for edge in catalog.edges.values():
-        text = (
-            f"query counts() {{ match {{ $a: {edge.source} $a {_name_hop(edge)} $b }}"
-            " return { $a.@id as id, count($b) as n } order { n desc, id } limit 10 }"
-        )
-        return SchemaExample(title="groups: what is no aggregate is the key", text=text)
-    return None
+    return _show_edge(
+        catalog,
+        "groups: what is no aggregate is the key",
+        "query counts() {{ match {{ $a: {source} $a {hop} $b }}"
+        " return {{ $a.@id as id, count($b) as n }} order {{ n desc, id }} limit 10 }}",
+    )
 
 
 def _show_absence(catalog: Catalog) -> SchemaExample | None:
-    for edge in catalog.edges.values():
-        text = (
-            f"query without() {{ match {{ $a: {edge.source} not {{ $a {_name_hop(edge)} $b }} }}"
-            " return { $a.@id as id } order { id } limit 10 }"
-        )
-        return SchemaExample(title="rows without a match of a block", text=text)
-    return None
+    return _show_edge(
+        catalog,
+        "rows without a match of a block",
+        "query without() {{ match {{ $a: {source} not {{ $a {hop} $b }} }}"
+        " return {{ $a.@id as id }} order {{ id }} limit 10 }}",
+    )
 
 
 def _show_optional(catalog: Catalog) -> SchemaExample | None:
-    for edge in catalog.edges.values():
-        text = (
-            f"query all() {{ match {{ $a: {edge.source} optional {{ $a {_name_hop(edge)} $b }} }}"
-            " return { $a.@id as from_id, $b.@id as to_id } order { from_id, to_id } limit 10 }"
-        )
-        return SchemaExample(title="keeps the rows that the block has no match for, with nulls", text=text)
-    return None
+    return _show_edge(
+        catalog,
+        "keeps the rows that the block has no match for, with nulls",
+        "query all() {{ match {{ $a: {source} optional {{ $a {hop} $b }} }}"
+        " return {{ $a.@id as from_id, $b.@id as to_id }} order {{ from_id, to_id }} limit 10 }}",
+    )
 
 
 def _show_distance(catalog: Catalog) -> SchemaExample | None:

@@ -69,7 +69,9 @@ def _build_result(proposal: ProposedChange, arguments: ProposeArguments) -> Tool
             lines = take_lines(requested, arguments.limit)
             if len(lines) < len(requested):
                 next_offset = len(lines)
-                instruction += f' More: graph_diff with before="{base_commit}", after="{arguments.branch}" and offset={next_offset}.'
+                span = f'before="{base_commit}", after="{arguments.branch}"'
+                # The rest is read as a difference of the two states.
+                instruction = f"{instruction} More: graph_diff with {span} and offset={next_offset}."
     value = {
         "outcome": "unchanged" if proposal.is_empty else "proposed",
         "branch": None if proposal.is_empty else arguments.branch,
