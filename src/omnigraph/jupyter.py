@@ -4,6 +4,9 @@
 """
 
 import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from omnigraph.api import open_graph
@@ -41,6 +44,18 @@ class CellResult:
         return {"text/html": render_html(self.result), "text/plain": repr(self)}
 
 
+def _take_options(magic: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a magic the options that those of both languages have."""
+    for option in (
+        argument("--into", help="A variable for the result."),
+        argument("--branch", default="main", help="The branch to read."),
+        argument("--params", help="A variable that holds the parameters, or JSON without spaces."),
+    ):
+        magic = option(magic)
+    taking: Callable[..., Any] = magic_arguments()(magic)
+    return taking
+
+
 @magics_class
 class GraphMagics(Magics):
     """The magics, and the graph that they are about."""
@@ -52,23 +67,23 @@ class GraphMagics(Magics):
 
     @line_magic
     def graph(self, line: str) -> str:
-        """Set the graph of the cells below: a variable that holds one, or the place of one, opened read-only."""
-        name = line.strip()
-        held = self._names.get(name)
-        if held is None and not name:
+        """Set the graph of the cells below: its place, opened read-only, or a variable that holds a graph or place."""
+        name = line.strip().strip("\"'")
+        held = self._names.get(name, name)
+        if not name:
             message = "name a graph: `%graph people.omni`, or a variable that holds one"
             raise UsageError(message)
+        if not isinstance(held, str | Path) and not hasattr(held, "query_window"):
+            message = f"`{name}` is a variable that holds no graph: it is of the type {type(held).__name__}"
+            raise UsageError(message)
         try:
-            self._graph = open_graph(name, read_only=True) if held is None else held
+            self._graph = open_graph(str(held), read_only=True) if isinstance(held, str | Path) else held
         except OmnigraphError as error:
             raise UsageError(str(error)) from None
         return f"graph: {name}"
 
-    @magic_arguments()
+    @_take_options
     @argument("--name", help="Which query of the cell to run; needed only if it has several.")
-    @argument("--params", help="A variable that holds the parameters, or JSON without spaces.")
-    @argument("--branch", default="main", help="The branch to read.")
-    @argument("--into", help="A variable for the result.")
     @cell_magic
     def gq(self, line: str, cell: str) -> CellResult | None:
         """Run the query of the cell, which only reads, and draw its result."""
@@ -77,10 +92,7 @@ class GraphMagics(Magics):
             words, lambda graph, params: graph.query(cell, name=words.name, params=params, branch=words.branch)
         )
 
-    @magic_arguments()
-    @argument("--params", help="A variable that holds the parameters, or JSON without spaces.")
-    @argument("--branch", default="main", help="The branch to read.")
-    @argument("--into", help="A variable for the result.")
+    @_take_options
     @cell_magic
     def cypher(self, line: str, cell: str) -> CellResult | None:
         """Run the statement of Cypher in the cell, which only reads, and draw its result."""
@@ -91,11 +103,16 @@ class GraphMagics(Magics):
         if self._graph is None:
             message = "name the graph first: `%graph people.omni`, or a variable that holds one"
             raise UsageError(message)
+        if words.into is not None and not words.into.isidentifier():
+            message = f"`--into {words.into}` can't be the name of a variable"
+            raise UsageError(message)
         try:
             result = CellResult(work(self._graph, self._read_params(words.params)))
         except OmnigraphError as error:
             # A mistake in a query is no failure of the notebook: its message is shown without a traceback.
             raise UsageError(str(error)) from None
+        for note in result.result.notes:
+            sys.stderr.write(f"note: {note}\n")
         if words.into is None:
             return result
         self._names[words.into] = result.result

@@ -84,6 +84,26 @@ def test_cells_draw_entities_tabulate_values_and_tell_mistakes(people: og.Graph)
     assert people.query("query q() { match { $p: Person } return { count($p) as n } }").rows() == [{"n": 2}]
 
 
+def test_a_graph_is_named_in_each_way_and_notes_of_a_result_are_shown(people: og.Graph) -> None:
+    _, _, held, by_place, quoted, opened, by_graph, number, noted, into = run_cells(
+        "%load_ext omnigraph.jupyter",
+        f"import omnigraph as og; five = 5; place = {people.uri!r}",
+        "g = og.open_graph(place)",
+        "%graph place",
+        f"%graph '{people.uri}'",
+        "%graph g",
+        "%%gq\nmatch { $p: Person } return { count($p) as n }",
+        "%graph five",
+        "%%cypher\nMATCH (p:Persn) RETURN p.name",
+        "%%gq --into 2nd\nmatch { $p: Person } return { $p.name }",
+    )
+
+    assert [cell["error"] for cell in (held, by_place, quoted, opened, by_graph, noted)] == [None] * 6
+    assert number["error"] == "UsageError: `five` is a variable that holds no graph: it is of the type int"
+    assert "no node has the label `Persn`; did you mean `Person`?" in noted["out"]
+    assert into["error"] == "UsageError: `--into 2nd` can't be the name of a variable"
+
+
 def test_what_is_missing_is_told_without_a_traceback(people: og.Graph) -> None:
     read = "\nmatch { $p: Person } return { $p.name }"
     cells = (f"%%gq{read}", "%graph", "%graph nowhere.omni", f"%graph {people.uri}", f"%%gq --params nothing{read}")

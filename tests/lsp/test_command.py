@@ -49,10 +49,48 @@ def test_an_editor_that_says_goodbye_ends_the_server(methods: list[str], code: i
         )
         for number, method in enumerate(methods)
     ]
-    sent = "".join(f"Content-Length: {len(message)}\r\n\r\n{message}" for message in messages)
-    command = [sys.executable, "-m", "omnigraph", "lsp"]
-
-    done = subprocess.run(command, cwd=tmp_path, input=sent, capture_output=True, text=True, timeout=120, check=False)
+    done = _serve(messages, tmp_path)
 
     assert (done.returncode, done.stderr) == (code, "")
     assert done.stdout.count('"id"') == len(methods) - 1
+
+
+_FIRST: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
+_HOVER = {"textDocument": {"uri": "file:///q.gq"}, "position": {"line": -5, "character": 0}}
+
+
+def test_messages_that_are_none_are_told_and_the_next_ones_are_answered(tmp_path: Path) -> None:
+    nonsense = ["{not json", "[]", "5", "{}", '{"jsonrpc": "2.0"}', '"\\ud800"', "{}{}"]
+    messages = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _FIRST}),
+        *nonsense,
+        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "shutdown"}),
+        json.dumps({"jsonrpc": "2.0", "method": "exit"}),
+    ]
+
+    done = _serve(messages, tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("window/showMessage") == len(nonsense)
+    assert '"id": 2' in done.stdout
+
+
+def test_a_request_with_wrong_parameters_is_answered_with_an_error(tmp_path: Path) -> None:
+    messages = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _FIRST}),
+        json.dumps({"jsonrpc": "2.0", "id": "wrong", "method": "textDocument/hover", "params": _HOVER}),
+        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "shutdown"}),
+        json.dumps({"jsonrpc": "2.0", "method": "exit"}),
+    ]
+
+    done = _serve(messages, tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"id": "wrong"' in done.stdout
+    assert '"code": -32602' in done.stdout
+
+
+def _serve(messages: list[str], home: Path) -> "subprocess.CompletedProcess[str]":
+    sent = "".join(f"Content-Length: {len(message)}\r\n\r\n{message}" for message in messages)
+    command = [sys.executable, "-m", "omnigraph", "lsp"]
+    return subprocess.run(command, cwd=home, input=sent, capture_output=True, text=True, timeout=120, check=False)

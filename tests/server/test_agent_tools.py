@@ -159,6 +159,7 @@ def test_a_mistake_comes_with_its_place_and_the_right_form(served: Served) -> No
     assert answer.structured_content["errors"] == 1
     assert "query.gq:1:25: T1: " in text_of(answer)
     assert "did you mean `Person`?" in text_of(answer)
+    assert text_of(answer).endswith("1 error. Correct it as its help says, and check again.")
 
 
 def test_a_text_without_mistakes_is_said_to_be_so_with_its_parameters(served: Served) -> None:

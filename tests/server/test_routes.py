@@ -306,6 +306,20 @@ def test_what_is_wrong_with_a_query_has_its_status_and_code(
     assert set(answer) >= {"error", "code", "kind", "request_id"}
 
 
+@pytest.mark.parametrize(
+    "body, reason",
+    [
+        ({"quer": ALL}, "unknown field `quer`; did you mean `query`?"),
+        ({"query": ALL, "language": "gq"}, "unknown field `language`; the fields are `at`, `branch`, `engine`,"),
+        ({"query": ALL, "limit": 1, "sort": [{"colum": 1}]}, "unknown field `colum` - at `$.sort[0]`"),
+    ],
+)
+def test_an_unknown_field_says_which_there_are(served: Served, body: dict[str, Any], reason: str) -> None:
+    answer = served.client.post("/graphs/people/query", json=body, headers=served.as_role("reader"))
+
+    assert (answer.status_code, reason in answer.json()["reason"]) == (400, True), answer.text
+
+
 def test_mistakes_of_a_text_are_told_with_their_places(served: Served) -> None:
     _, answer = refused(
         served, "POST", "/query", json={"query": "query q() { match { $p: Persn } return { $p.name } }"}

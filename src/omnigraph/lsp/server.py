@@ -1,6 +1,7 @@
 """The language server over stdin and stdout: one feature of the protocol, one function."""
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcInvalidRequest
 from pygls.lsp.server import LanguageServer
 
 from omnigraph import __version__
@@ -61,6 +62,10 @@ class Refusal(JsonRpcException):
 
     CODE = _REQUEST_FAILED
     MESSAGE = "refused"
+
+
+# What a client is told; none of it is a failure of the server.
+_NO_FAILURES = (Refusal, JsonRpcInvalidParams, JsonRpcInvalidRequest, json.JSONDecodeError, UnicodeDecodeError)
 
 
 @dataclass
@@ -186,7 +191,8 @@ def serve_lsp(schema: Path | ReadSchema | None = None) -> int:
         The exit code of the process: 1 if the editor told it to exit without asking it to shut down first.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
-    logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_failure)
+    for name in ("pygls.protocol.json_rpc", "pygls.server"):
+        logging.getLogger(name).addFilter(_is_failure)
     server, door = build_server(schema)
     # The server closes what it writes to, and the process still has to flush its stdout.
     server.start_io(stdout=os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
@@ -194,8 +200,13 @@ def serve_lsp(schema: Path | ReadSchema | None = None) -> int:
 
 
 def _is_failure(record: logging.LogRecord) -> bool:
-    """Return whether a record is about a failure, and not about an answer that says no."""
-    return not (record.exc_info and isinstance(record.exc_info[1], Refusal))
+    """Return whether a record is about a failure of ours, and not about an answer that says no, or a wrong message.
+
+    Of both the editor is told.
+    """
+    if record.funcName == "structure_message":
+        return False
+    return not (record.exc_info and isinstance(record.exc_info[1], _NO_FAILURES))
 
 
 def _show_message(server: LanguageServer, message: str) -> None:

@@ -6,8 +6,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from omnigraph.lang.lexer import abbreviate
+from omnigraph.lang.spelling import find_closest
 from omnigraph.ops.branch import Branch
 from omnigraph.ops.scrub import ScrubReport
+from omnigraph.schema.findings import join_words
 from omnigraph.server.http_errors import BadRequestError
 from omnigraph.struct_decoder import convert
 
@@ -23,6 +26,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
 # The escape of one half of a surrogate pair; without the other half it is not a character.
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+# What msgspec says about a field that the struct of a body does not have.
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`")
 
 
 # --- requests ---------------------------------------------------------------------------------------------
@@ -562,11 +567,23 @@ def decode_body(body: bytes, type_: type[T]) -> T:
     except RecursionError:
         raise BadRequestError("body", "it is nested too deeply") from None
     except msgspec.ValidationError as error:
-        raise BadRequestError("body", str(error)) from None
+        raise BadRequestError("body", _explain(error, type_)) from None
     except json.JSONDecodeError as error:
         raise BadRequestError("body", f"it is not JSON: {error.msg} at line {error.lineno}") from None
     except ValueError as error:
         raise BadRequestError("body", str(error)) from None
+
+
+def _explain(error: msgspec.ValidationError, type_: type[msgspec.Struct]) -> str:
+    # Behind the name of an unknown field within the body's objects stands its place: it is not of `type_`.
+    message = str(error)
+    unknown = _UNKNOWN_FIELD.fullmatch(message)
+    if unknown is None:
+        return message
+    known = [field.encode_name for field in msgspec.structs.fields(type_)]
+    meant = find_closest(unknown["name"], known)
+    help_ = f"did you mean `{meant}`?" if meant else f"the fields are {join_words(sorted(known))}"
+    return f"unknown field `{abbreviate(unknown['name'])}`; {help_ if known else 'there are none'}"
 
 
 def encode_json(value: object) -> bytes:

@@ -140,7 +140,8 @@ async def lint(caller: Caller, arguments: LintArguments) -> ToolResult:
     value["diagnostics"] = truncate_items(list(report.diagnostics))
     lines = [format_diagnostic(item) for item in report.diagnostics[:20]]
     if report.errors:
-        lines.append(f"{report.errors} errors. Correct each as its help says, and check again.")
+        found = "1 error. Correct it" if report.errors == 1 else f"{report.errors} errors. Correct each"
+        lines.append(f"{found} as its help says, and check again.")
     else:
         lines.append("No errors: the text can be run.")
     return ToolResult(value=value, text="\n".join(lines))
