@@ -257,8 +257,8 @@ class KeyCache:
         # Whether each read is a request to an object store.
         self._is_remote = is_remote
         self._pages = pages
-        # The tables whose page was read.
-        self._paged: LruCache[str, bool] = LruCache(_MAX_TABLES)
+        # The tables whose page was read or written here: its files, and the numbers of its columns.
+        self._paged: LruCache[str, tuple[frozenset[Files], frozenset[int]]] = LruCache(_MAX_TABLES)
         self._lock = create_lock()
         # By table, the columns that were looked up: their keys are taken from rows as they are written.
         self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
@@ -302,6 +302,16 @@ class KeyCache:
     def list_columns(self, path: str) -> list[str]:
         """Return the names of the columns of a table that were looked up."""
         return list(self._columns.get(path) or {})
+
+    def get_keys(self, path: str, files: Files) -> dict[int, pa.Array]:
+        """Return what is cached of a file: each column that lookups use, by its number; nothing if one is missing."""
+        found: dict[int, pa.Array] = {}
+        for key in (self._columns.get(path) or {}).values():
+            known = cast("_FileKeys | None", self._cache.get(key))
+            if known is None or files not in known.files:
+                return {}
+            found[cast("int", key[2])] = known.concat([files])
+        return found
 
     def read_keys(self, table: KeyedTable, column: pa.Field, covered: Collection[int]) -> None:
         """Read the keys of files that are new to this process, as the next lookup would."""
@@ -504,15 +514,16 @@ class KeyCache:
         if copies:
             counts = [len(values) for values in copies.values()]
             known = self._add(key, known, list(copies), counts, pa.concat_arrays(copies.values()))
-        if self._pages is None or tail.files.keys() <= known.files.keys() or self._paged.get(table.path):
-            return known
         # Once for all columns: each later one finds its keys in the cache.
-        self._paged.put(table.path, True)
-        page = self._pages.read(table.path)
-        if page is None:
-            return known
+        is_read = self._paged.get(table.path) is not None
+        return known if is_read or tail.files.keys() <= known.files.keys() else self._read_page(table.path, key, known)
+
+    def _read_page(self, path: str, key: tuple[object, ...], known: _FileKeys) -> _FileKeys:
+        """Add the keys in the page of a table; return those of the column with a key, which are `known`."""
+        page = (None if self._pages is None else self._pages.read(path)) or KeyPage((), (), {})
+        self._paged.put(path, (frozenset(page.files), frozenset(page.columns)))
         for field_number, values in page.columns.items():
-            place = ("keys", table.path, field_number, str(values.type))
+            place = ("keys", path, field_number, str(values.type))
             before = known if place == key else _FileKeys(values.slice(0, 0), _NO_ROWS, {})
             added = self._add(place, before, list(page.files), list(page.counts), values)
             known = added if place == key else known
@@ -523,7 +534,8 @@ class KeyCache:
     ) -> None:
         """Write the page of a table: the keys of the files that a new process would have to read.
 
-        `find_covered` returns the fragments in which an index finds the values of a column.
+        Nothing is written if the version carries the keys that the page lacks. `find_covered` returns the fragments in
+        which an index finds the values of a column.
         """
         if self._pages is None or not columns:
             return
@@ -536,13 +548,29 @@ class KeyCache:
             if room >= 0:
                 chosen.append(fragment)
         files = tuple(fragment.files for fragment in chosen)
+        numbers = [table.find_field_number(column.name) for column in columns]
+        if self._is_known(table, chosen, numbers):
+            return
         loaded = [self._load(table, column, tail, drops_others=False) for column in columns]
         known = [keys for keys in loaded if keys is not None]
         if files and len(known) == len(columns):
-            numbers = [table.find_field_number(column.name) for column in columns]
             values = [keys.concat(files) for keys in known]
             page = KeyPage(files, tuple(fragment.rows for fragment in chosen), dict(zip(numbers, values, strict=True)))
             self._pages.write(table, page)
+            self._paged.put(table.path, (frozenset(files), frozenset(numbers)))
+
+    def _is_known(self, table: KeyedTable, fragments: Sequence[Fragment], numbers: Sequence[int]) -> bool:
+        """Return whether a version carries all these columns of its fragments, but for those in the page."""
+        if self._paged.get(table.path) is None:
+            self._read_page(table.path, (), _FileKeys(pa.array([]), _NO_ROWS, {}))
+        files, columns = self._paged.get(table.path) or (frozenset(), frozenset())
+        is_paged = columns.issuperset(numbers)
+        carried = table.list_carried()
+        return all(
+            (is_paged and fragment.files in files)
+            or (fragment.files in carried and carried[fragment.files].columns.keys() >= set(numbers))
+            for fragment in fragments
+        )
 
     def _find_ids(
         self, table: KeyedTable, files: Sequence[Files], positions: Positions, offsets: Positions
