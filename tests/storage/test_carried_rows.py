@@ -12,9 +12,11 @@ from omnigraph.storage import carried_rows
 from omnigraph.storage.carried_rows import (
     CarriedRows,
     add_carried,
+    add_keys,
     decode_carried,
     decode_section,
     encode_carried,
+    encode_keys,
     encode_section,
 )
 from omnigraph.storage.layout import build_version_key
@@ -79,6 +81,58 @@ def test_the_newest_files_are_carried() -> None:
 
     assert list(more) == [*range(1, carried_rows.MAX_CARRIED_FILES), 1_000]
     assert list(large) == [1_000, 1_001]
+
+
+def test_keys_of_a_compacted_file_come_back() -> None:
+    columns = {3: pa.array([f"k{number}" for number in range(300)]), 7: pa.array([None, *range(299)], pa.int64())}
+
+    data = encode_keys(FILES, columns)
+    assert data is not None
+    decoded = decode_carried(data)
+
+    assert decoded is not None
+    assert (decoded.files, decoded.rows) == (FILES, 300)
+    assert {number: decoded.get_column(number, values.type) for number, values in columns.items()} == columns
+    assert decode_carried(data[:-9]) is None
+    assert decode_carried(data[:20] + b"damaged" + data[27:]) is None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {},
+        {3: pa.array([], pa.utf8())},
+        {3: pa.array(["x"] * 3_000)},
+        {3: pa.array(["a", "b"]), 4: pa.array(["x" * 300, "y"])},
+        {3: pa.array(["a"]), 4: pa.array([[1]])},
+    ],
+)
+def test_keys_that_are_too_many_or_too_long_are_left_to_the_page(columns: dict[int, pa.Array]) -> None:
+    assert encode_keys(FILES, columns) is None
+
+
+def test_keys_take_no_more_memory_than_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode_keys(FILES, {3: pa.array(["x" * 200] * 2_000)})
+    assert data is not None
+    assert len(data) < 8_000, "400 KB of equal texts"
+    assert decode_carried(data) is not None
+
+    monkeypatch.setattr(carried_rows, "_MAX_DECODED_BYTES", 100_000)
+
+    assert decode_carried(data) is None
+
+
+def test_keys_are_carried_until_they_are_too_many() -> None:
+    rows = {5: b"\x93 rows"}
+    keys = {number: b"\x78" + bytes(3_000) for number in (4, 9, 12)}
+
+    first = add_keys(rows, {4: keys[4]}, rows=50_000)
+    second = add_keys(first, {9: keys[9]}, rows=50_000)
+
+    assert list(second.items()) == [(4, keys[4]), (5, rows[5]), (9, keys[9])]
+    assert add_keys(second, {12: keys[12]}, rows=50_000) == rows, "the page is written"
+    assert add_keys(first, {9: None}, rows=50_000) == rows
+    assert add_keys(rows, {4: keys[4]}, rows=3_000) == rows, "writing the page takes less"
 
 
 def test_a_damaged_section_counts_as_none() -> None:
