@@ -1,6 +1,7 @@
 """The rows of tiny files in the file of a version: what is carried comes back as it was, and damage is noticed."""
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -203,3 +204,17 @@ def test_a_version_does_not_grow_with_the_rows_that_were_written_alone(tmp_path:
 
     assert sizes[1] < sizes[0] + 500, sizes
     assert graph.snapshot().pin("node:P").rows == 82
+
+
+@pytest.mark.parametrize("limit, kept", [(2**20, 3), (0, 0)])
+def test_what_versions_carry_is_kept_under_the_memory_limit_of_the_graph(tmp_path: Path, limit: int, kept: int) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime(replace(CALM, cache_bytes=limit)))
+    for number in range(3):
+        run(graph, f'insert P {{ name: "k{number}", email: "e{number}" }}')
+
+    session = graph._session
+    pin = graph.snapshot().pin("node:P")
+    assert len(session.handles.carried.get_read(pin.path, pin.version)) == kept
+    assert (session.reads.get_stats().nbytes > 3 * 100) == bool(kept)
+    # Without memory for it, a process still hands on what it has written.
+    assert len(split_file(version_file(graph).read_bytes())[1]) == 3

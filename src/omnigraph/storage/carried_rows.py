@@ -10,12 +10,12 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import pyarrow as pa
 
-from omnigraph.lru_cache import LruCache
+from omnigraph.lru_cache import ByteCache, LruCache
 
 # A file with more rows, or of which less than this many bytes can't tell, is read when its keys are needed.
 MAX_CARRIED_ROWS: Final = 8
@@ -30,9 +30,10 @@ _MAX_DECODED_BYTES: Final = 2**20
 # Of all files together, the newest: a tail has about 50 files, with some 150 bytes each.
 MAX_CARRIED_FILES: Final = 128
 MAX_CARRIED_BYTES: Final = 16 * 1024 + MAX_KEYS_BYTES
-# About 10 KB each, as versions of one table share the rows themselves.
-_MAX_VERSIONS: Final = 256
-_MAX_WRITTEN_BYTES: Final = 4 * 1024 * 1024
+# What an entry takes in memory beside its rows, which versions of one table share.
+_BYTES_PER_ENTRY: Final = 100
+# The rows of some hundred files, which the next version carries: those of a group of writers.
+_MAX_WRITTEN_BYTES: Final = 256 * 1024
 
 # At the end of the section: its size, its checksum, and a mark.
 _TRAILER: Final = struct.Struct("<2I8s")
@@ -58,17 +59,22 @@ _DECODER = msgspec.msgpack.Decoder()
 class CarriedCache:
     """The encoded rows of versions that were read or created, and of files that were just written. Thread-safe."""
 
+    versions: ByteCache | None = None
+    """The cache of what versions carry, under the memory limit of the graph; None until there is one."""
+
     def __init__(self) -> None:
-        self._read: LruCache[tuple[str, int], Carried] = LruCache(_MAX_VERSIONS)
         self._written: LruCache[str, bytes] = LruCache(_MAX_WRITTEN_BYTES)
 
     def get_read(self, path: str, version: int) -> Carried:
         """Return what the file of a version carries, if it was opened or created here; needs no request."""
-        return self._read.get((path, version)) or {}
+        known = None if self.versions is None else self.versions.get(("carried", path, version))
+        return cast("Carried | None", known) or {}
 
     def put_read(self, path: str, version: int, carried: Carried) -> None:
         """Keep what the file of a version carries."""
-        self._read.put((path, version), carried)
+        if self.versions is not None and carried:
+            nbytes = sum(map(len, carried.values())) + _BYTES_PER_ENTRY * len(carried)
+            self.versions.put(("carried", path, version), carried, nbytes)
 
     def note_written(self, name: str, rows: bytes | None) -> None:
         """Keep the rows of a file that was just written, for the version that will carry them."""

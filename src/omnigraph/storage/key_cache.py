@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.concurrency import Lock, create_lock, create_rlock
-from omnigraph.lru_cache import LruCache
+from omnigraph.lru_cache import ByteCache, LruCache
 from omnigraph.storage.arrow_buffers import read_numbers
 from omnigraph.storage.carried_rows import CarriedRows
 from omnigraph.storage.columnar_sets import Positions
@@ -67,20 +67,6 @@ _Columns = dict[int, pa.Array]
 # The rows of files, each with their size in memory: adding up all columns again took 0.7 ms for each write.
 _KeptRows = dict[Files, tuple[_Columns, int]]
 _NO_ROWS = np.empty(0, np.int64)
-
-
-class ByteCache(Protocol):
-    """An LRU cache that is limited by bytes."""
-
-    limit_bytes: int
-
-    def get(self, key: tuple[object, ...]) -> object | None:
-        """Return the value of a key, or None."""
-        ...
-
-    def put(self, key: tuple[object, ...], value: object, nbytes: int) -> None:
-        """Store a value; one that is too large is not stored."""
-        ...
 
 
 class KeyedTable(Protocol):
