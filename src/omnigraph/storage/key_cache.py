@@ -49,6 +49,8 @@ MAX_LOADED_BYTES = 256 * 1024
 # On an object store a request takes longer than to transfer this much, and reading parts of a file takes five.
 MAX_FETCHED_ROWS = 65_536
 MAX_FETCHED_BYTES = 1024 * 1024
+# What is read of them at most: a compressed file may have many equal long texts.
+MAX_READ_BYTES = 64 * 1024 * 1024
 # The limit of all rows that are kept of one table.
 MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_NOTED_DELETIONS = 4_096
@@ -420,10 +422,9 @@ class KeyCache:
         if not fragments:
             return known
         names = [column.name for column, _ in wanted]
-        batches = list(table.iter_written_rows(names, [fragment.number for fragment in fragments]))
-        if sum(batch.num_rows for batch in batches) != sum(fragment.rows for fragment in fragments):
-            return None  # a read of the table itself reports what is wrong with it
-        rows = pa.Table.from_batches(batches)
+        rows = _read_whole(table, names, fragments, MAX_READ_BYTES)
+        if rows is None:
+            return None
         start = 0
         for fragment in fragments:
             part = rows.slice(start, fragment.rows)
@@ -484,10 +485,10 @@ class KeyCache:
             if not missing:
                 return known
             counts = [fragment.rows for fragment in missing.values()]
-            batches = list(table.iter_written_rows([column.name], [fragment.number for fragment in missing.values()]))
-            if sum(batch.num_rows for batch in batches) != sum(counts):
-                return None  # a read of the table itself reports what is wrong with it
-            values = _take_column(pa.Table.from_batches(batches), column.name).cast(column.type)
+            rows = _read_whole(table, [column.name], list(missing.values()), self._cache.limit_bytes)
+            if rows is None:
+                return None
+            values = _take_column(rows, column.name).cast(column.type)
             merged = self._add(key, known, list(missing), counts, values)
         # Another thread, on another branch, may have dropped files of this tail.
         return merged if tail.files.keys() <= merged.files.keys() else known.add(list(missing), counts, values)
@@ -619,6 +620,24 @@ def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Fie
     """Return whether columns of a file are kept, given with Lance's number of each."""
     kept, _ = known.get(files, ({}, 0))
     return all(number in kept and kept[number].type == column.type for column, number in wanted)
+
+
+def _read_whole(
+    table: KeyedTable, columns: Sequence[str], fragments: Sequence[Fragment], max_bytes: int
+) -> pa.Table | None:
+    """Read columns of files, deleted rows too.
+
+    None if they are larger than their files let expect, or lack rows: a read of the table itself takes less memory, and
+    reports what is wrong with it.
+    """
+    batches = []
+    for batch in table.iter_written_rows(columns, [fragment.number for fragment in fragments]):
+        max_bytes -= batch.nbytes
+        if max_bytes < 0:
+            return None
+        batches.append(batch)
+    is_whole = sum(batch.num_rows for batch in batches) == sum(fragment.rows for fragment in fragments)
+    return pa.Table.from_batches(batches) if is_whole else None
 
 
 def _take_copies(table: KeyedTable, column: pa.Field, wanted: Sequence[Files], tail: _Tail) -> dict[Files, pa.Array]:
