@@ -121,6 +121,45 @@ class KeyPage:
     """By Lance's number of each."""
 
 
+class _KnownPages:
+    """The pages of tables, and what this process knows of them: their files, and the numbers of their columns."""
+
+    def __init__(self, pages: KeyPages) -> None:
+        self._pages = pages
+        self._known: LruCache[str, tuple[frozenset[Files], frozenset[int]]] = LruCache(_MAX_TABLES)
+
+    def is_known(self, path: str) -> bool:
+        """Return whether the page of a table was read or written here."""
+        return self._known.get(path) is not None
+
+    def read(self, path: str) -> KeyPage:
+        """Return the page of a table, an empty one if there is none."""
+        page = self._pages.read(path) or KeyPage((), (), {})
+        self._known.put(path, (frozenset(page.files), frozenset(page.columns)))
+        return page
+
+    def write(self, table: KeyedTable, page: KeyPage) -> None:
+        """Replace the page of a table."""
+        self._pages.write(table, page)
+        self._known.put(table.path, (frozenset(page.files), frozenset(page.columns)))
+
+    def has(self, table: KeyedTable, fragments: Sequence[Fragment], numbers: Sequence[int]) -> bool:
+        """Return whether the page has all these columns of those fragments of which the version carries none.
+
+        The page is as this process knows it: another process, on another branch, may have written it since.
+        """
+        if not self.is_known(table.path):
+            self.read(table.path)
+        files, columns = self._known.get(table.path) or (frozenset(), frozenset())
+        is_paged = columns.issuperset(numbers)
+        carried = table.list_carried()
+        return all(
+            (is_paged and fragment.files in files)
+            or (fragment.files in carried and carried[fragment.files].columns.keys() >= set(numbers))
+            for fragment in fragments
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class _FileKeys:
     """A column of several files, one after the other, deleted rows included. Immutable."""
@@ -244,9 +283,7 @@ class KeyCache:
         self._cache = cache
         # Whether each read is a request to an object store.
         self._is_remote = is_remote
-        self._pages = pages
-        # The tables whose page was read or written here: its files, and the numbers of its columns.
-        self._paged: LruCache[str, tuple[frozenset[Files], frozenset[int]]] = LruCache(_MAX_TABLES)
+        self._pages = None if pages is None else _KnownPages(pages)
         self._lock = create_lock()
         # By table, the columns that were looked up: their keys are taken from rows as they are written.
         self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
@@ -469,7 +506,9 @@ class KeyCache:
         Those of other files are dropped if there are many, unless the tail is that of a version to come.
         """
         key = ("keys", table.path, table.find_field_number(column.name), str(column.type))
-        self._note_column(table.path, column.name, key)
+        with self._lock:
+            # A new mapping, because `note_written` iterates over the old one.
+            self._columns.put(table.path, {**(self._columns.get(table.path) or {}), column.name: key})
         known = _get_keys(self._cache, key, column)
         if drops_others and (
             len(known.values) > 2 * tail.rows + MAX_STALE_ROWS or len(known.files) > len(tail.files) + MAX_STALE_FILES
@@ -502,15 +541,11 @@ class KeyCache:
             counts = [len(values) for values in copies.values()]
             known = self._add(key, known, list(copies), counts, pa.concat_arrays(copies.values()))
         # Once for all columns: each later one finds its keys in the cache.
-        is_read = self._paged.get(table.path) is not None
-        return known if is_read or tail.files.keys() <= known.files.keys() else self._read_page(table.path, key, known)
-
-    def _read_page(self, path: str, key: tuple[object, ...], known: _FileKeys) -> _FileKeys:
-        """Add the keys in the page of a table; return those of the column with a key, which are `known`."""
-        page = (None if self._pages is None else self._pages.read(path)) or KeyPage((), (), {})
-        self._paged.put(path, (frozenset(page.files), frozenset(page.columns)))
+        if self._pages is None or tail.files.keys() <= known.files.keys() or self._pages.is_known(table.path):
+            return known
+        page = self._pages.read(table.path)
         for field_number, values in page.columns.items():
-            place = ("keys", path, field_number, str(values.type))
+            place = ("keys", table.path, field_number, str(values.type))
             before = known if place == key else _FileKeys(values.slice(0, 0), _NO_ROWS, {})
             added = self._add(place, before, list(page.files), list(page.counts), values)
             known = added if place == key else known
@@ -536,7 +571,7 @@ class KeyCache:
                 chosen.append(fragment)
         files = tuple(fragment.files for fragment in chosen)
         numbers = [table.find_field_number(column.name) for column in columns]
-        if self._is_known(table, chosen, numbers):
+        if self._pages.has(table, chosen, numbers):
             return
         loaded = [self._load(table, column, tail, drops_others=False) for column in columns]
         known = [keys for keys in loaded if keys is not None]
@@ -544,20 +579,6 @@ class KeyCache:
             values = [keys.concat(files) for keys in known]
             page = KeyPage(files, tuple(fragment.rows for fragment in chosen), dict(zip(numbers, values, strict=True)))
             self._pages.write(table, page)
-            self._paged.put(table.path, (frozenset(files), frozenset(numbers)))
-
-    def _is_known(self, table: KeyedTable, fragments: Sequence[Fragment], numbers: Sequence[int]) -> bool:
-        """Return whether a version carries all these columns of its fragments, but for those in the page."""
-        if self._paged.get(table.path) is None:
-            self._read_page(table.path, (), _FileKeys(pa.array([]), _NO_ROWS, {}))
-        files, columns = self._paged.get(table.path) or (frozenset(), frozenset())
-        is_paged = columns.issuperset(numbers)
-        carried = table.list_carried()
-        return all(
-            (is_paged and fragment.files in files)
-            or (fragment.files in carried and carried[fragment.files].columns.keys() >= set(numbers))
-            for fragment in fragments
-        )
 
     def _find_ids(
         self, table: KeyedTable, files: Sequence[Files], positions: Positions, offsets: Positions
@@ -592,11 +613,6 @@ class KeyCache:
                     )
             known = known | loaded
         return [known[fragment.files, fragment.deletions] for fragment in fragments]
-
-    def _note_column(self, path: str, column: str, key: tuple[object, ...]) -> None:
-        with self._lock:
-            # A new mapping, because `note_written` iterates over the old one.
-            self._columns.put(path, {**(self._columns.get(path) or {}), column: key})
 
 
 def _get_keys(cache: ByteCache, key: tuple[object, ...], column: pa.Field) -> _FileKeys:
