@@ -1,11 +1,12 @@
 """Measure what a commit costs: by length of history and number of small writes, its requests, a flush, and peers.
 
 Absolute times depend on the machine; compare ratios within one run. All contestants insert the same rows individually,
-in turns, so that other load on the machine affects each of them alike. The peers do less: a Lance append writes one
-table without a history of commits, and SQLite writes one file. Requests are counted on the S3 server of the tests, on
-loopback, where new processes write to copies of the graph, too; so run it with `PYTHONPATH=tests`, as `make bench`
-does. With `--long` the small writes go on to 10,000, with `--short` to 30, with `--small` only they are measured, and
-with `--quick` only they, up to 1,000, in a few minutes.
+in turns, so that other load on the machine affects each of them alike: the same write took 8 to 25 ms of CPU from one
+minute to the next. So a graph of many small writes is compared with a new one in turns, too. The peers do less: a Lance
+append writes one table without a history of commits, and SQLite writes one file. Requests are counted on the S3 server
+of the tests, on loopback, where new processes write to copies of the graph, too; so run it with `PYTHONPATH=tests`, as
+`make bench` does. With `--long` the small writes go on to 10,000, with `--short` to 30, with `--small` only they are
+measured, and with `--quick` only they, up to 1,000, in a few minutes.
 """
 
 import gc
@@ -60,13 +61,19 @@ with runtime.telemetry.count_requests() as requests:
 print(json.dumps([time.process_time() - start, requests.count()]))
 """
 COLD_SAMPLES = 3
+SHORT_COLD_SAMPLES = 1
 # A peer that is never optimised may take an hour for 10,000 rows: LanceDB needed 200 ms for each at 4,000.
 MAX_PEER_SECONDS = 120.0
+WRITES = ("insert", "update", "insert edge", "delete", "upsert")
 MARKS = (10, 100, 1_000)
 LONG_MARKS = (*MARKS, 10_000)
 SHORT_MARKS = (10, 30)
 """The numbers of commits, one row each, at which small writes are measured. Nothing is optimised in between."""
 SAMPLES = 15
+SHORT_SAMPLES = 3
+# Enough for several compactions of the tail.
+UPKEEP_COMMITS = 120
+SHORT_UPKEEP_COMMITS = 20
 
 
 @dataclass
@@ -235,19 +242,42 @@ class SmallWrites:
             if len(self._stable) % 3 == 0:
                 self.insert_edge()
 
-    def measure_cold(self, storage: dict[str, str]) -> dict[str, list[tuple[float, int]]]:
+    def wait(self) -> None:
+        """Wait until no maintenance is in progress."""
+        self._graph._session.tails.wait(60)  # noqa: SLF001 - no public call waits for it
+
+    def measure(self, name: str) -> tuple[float, int]:
+        """Write once, with a new node in the graph; return the CPU seconds and the requests of the write alone."""
+        self.insert()
+        self.wait()
+        write = getattr(self, name.replace(" ", "_"))
+        with self.runtime.telemetry.count_requests() as counted:
+            start = time.process_time()
+            write()
+            seconds = time.process_time() - start
+        return seconds, counted.count()
+
+    def measure_with_upkeep(self, commits: int) -> float:
+        """Insert nodes, and wait for the maintenance that they caused; return the CPU seconds of one commit."""
+        start = time.process_time()
+        for _ in range(commits):
+            self.insert()
+        self.wait()
+        return (time.process_time() - start) / commits
+
+    def measure_cold(self, storage: dict[str, str], count: int) -> dict[str, list[tuple[float, int]]]:
         """Write to a copy on an object store in new processes; return CPU seconds and requests of each, by write.
 
         Each process writes other rows: those of older processes are in the tail. A node that is deleted has no edges.
         """
         # Measured is a state without work in progress.
-        self._graph._session.tails.wait(60)  # noqa: SLF001 - no public call waits for it
+        self.wait()
         calm = open_graph(self._graph.uri, maintenance="off")
-        for number in range(COLD_SAMPLES):
+        for number in range(count):
             calm.mutate(f'query q() {{ insert P {{ name: "c{self.commits}-{number}" }} }}')
         uri = uploaded(Path(self._graph.uri))
         samples: dict[str, list[tuple[float, int]]] = {}
-        for number in range(COLD_SAMPLES):
+        for number in range(count):
             new = f"n{self.commits}-{number}"
             middle = len(self._stable) // 2
             old, older = (f"k{self._stable[middle + distance]}" for distance in (number, -1 - number))
@@ -296,9 +326,9 @@ def measure_peer(write_row: Callable[[int], object], written: dict[str, int], na
 
 def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
     """Print CPU and requests of one small write by the number of those before it, and CPU of the peers."""
+    is_short = marks == SHORT_MARKS
     graph = SmallWrites(root / "facts")
     peers = build_peers(root)
-    writes = (graph.insert, graph.update, graph.insert_edge, graph.delete, graph.upsert)
     milliseconds: dict[str, list[float]] = {}
     requests: dict[str, list[int]] = {}
     written = dict.fromkeys(peers, 0)
@@ -308,25 +338,13 @@ def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
         graph.grow(mark)
         live_files.append(graph.list_live_files())
         with s3_server() as storage:
-            cold = graph.measure_cold(storage)
+            cold = graph.measure_cold(storage, SHORT_COLD_SAMPLES if is_short else COLD_SAMPLES)
         print(f"{graph.commits:,} commits", file=sys.stderr)
-        for write_name, samples in cold.items():
-            name = f"{write_name}, cold"
+        most_requests.append(max(count for samples in cold.values() for _, count in samples))
+        warm = {name: [graph.measure(name) for _ in range(SHORT_SAMPLES if is_short else SAMPLES)] for name in WRITES}
+        for name, samples in [*((f"{name}, cold", samples) for name, samples in cold.items()), *warm.items()]:
             milliseconds.setdefault(name, []).append(1e3 * statistics.median(cpu for cpu, _ in samples))
             requests.setdefault(name, []).append(int(statistics.median(count for _, count in samples)))
-        most_requests.append(max(count for samples in cold.values() for _, count in samples))
-        for write in writes:
-            times, counts = [], []
-            for _ in range(SAMPLES):
-                graph.insert()
-                with graph.runtime.telemetry.count_requests() as counted:
-                    start = time.process_time()
-                    write()
-                    times.append(time.process_time() - start)
-                counts.append(counted.count())
-            name = write.__name__.replace("_", " ")
-            milliseconds.setdefault(name, []).append(statistics.median(times) * 1e3)
-            requests.setdefault(name, []).append(int(statistics.median(counts)))
         for name, write_row in peers.items():
             milliseconds.setdefault(name, []).append(1e3 * measure_peer(write_row, written, name, mark))
 
@@ -341,6 +359,29 @@ def print_small_writes(root: Path, marks: tuple[int, ...]) -> None:
     print(f"{'most requests, cold':22}{''.join(f'{count:>14,}' for count in most_requests)}")
     print(f"{'files of the state':22}{''.join(f'{count:>14,}' for count, _ in live_files)}")
     print(f"{'their KiB':22}{''.join(f'{nbytes / 1024:>14,.0f}' for _, nbytes in live_files)}")
+    print_turns(graph, root, marks[0], is_short=is_short)
+
+
+def print_turns(graph: SmallWrites, root: Path, commits: int, *, is_short: bool) -> None:
+    """Print what a write of a graph with many commits costs in multiples of one of a new graph, measured in turns."""
+    print(f"\nmeasured in turns: CPU ms after {graph.commits:,} commits, after {commits} in new graphs, and the ratio")
+    repetitions = SHORT_SAMPLES if is_short else SAMPLES
+    for name in WRITES:
+        # One of its own for each, as it grows with each write.
+        young = SmallWrites(root / f"young {name}")
+        young.grow(commits)
+        pairs = [(graph.measure(name)[0], young.measure(name)[0]) for _ in range(repetitions)]
+        print_pair(name, *(statistics.median(seconds) for seconds in zip(*pairs, strict=True)))
+    young = SmallWrites(root / "young")
+    young.grow(commits)
+    count = SHORT_UPKEEP_COMMITS if is_short else UPKEEP_COMMITS
+    pairs = [(graph.measure_with_upkeep(count), young.measure_with_upkeep(count)) for _ in range(3)]
+    print_pair("insert and upkeep", *(statistics.mean(seconds) for seconds in zip(*pairs, strict=True)))
+
+
+def print_pair(name: str, last: float, first: float) -> None:
+    """Print seconds of a graph with many commits and of a new one, and their ratio."""
+    print(f"{name:22}{1e3 * last:14.1f}{1e3 * first:14.1f}{last / first:12.2f}")
 
 
 def print_requests() -> None:

@@ -3,10 +3,24 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+class ByteCache(Protocol):
+    """An LRU cache that is limited by bytes."""
+
+    limit_bytes: int
+
+    def get(self, key: tuple[object, ...]) -> object | None:
+        """Return the value of a key, or None."""
+        ...
+
+    def put(self, key: tuple[object, ...], value: object, nbytes: int) -> None:
+        """Store a value; one that is too large is not stored."""
+        ...
 
 
 class LruCache(Generic[K, V]):

@@ -12,9 +12,11 @@ from load_calls import edge, node
 from mutating import new_graph, rows, run
 from omnigraph.cli.main import main
 from omnigraph.commit.purges import DataDroppedError
+from omnigraph.engine.tables.key_pages import build_page_key
 from omnigraph.ops.branch import create_branch
+from omnigraph.options import Maintenance, UpkeepOptions
 from omnigraph.runtime import Runtime
-from upkeep_calls import exported, indexed_rows
+from upkeep_calls import AtPoint, exported, indexed_rows, settled
 from worlds import FAST
 
 TOLD = "q9Zk-what-was-told"
@@ -309,3 +311,30 @@ def test_the_rewritten_table_is_written_to_as_before(graph: og.Graph) -> None:
 
     ages = {one["id"]: one["age"] for one in rows(graph, "Person", "id", "age")}
     assert (ages["n1"], ages["p4"], "p0" in ages) == (77, 78, False)
+
+
+def test_keys_that_a_compaction_stores_during_a_drop_are_gone_after_a_cleanup(tmp_path: Path) -> None:
+    schema = "node P { name: String @key  note: String? @unique }"
+    options = replace(FAST, maintenance=Maintenance.AUTO, upkeep=UpkeepOptions(tail_fragments=4, merged_fragments=2))
+    uri = og.create_graph(str(tmp_path / "g"), schema, runtime=Runtime(options=FAST)).uri
+
+    def drop() -> None:
+        og.open_graph(uri, runtime=Runtime(options=FAST)).apply_schema(
+            "node P { name: String @key }", allow_data_loss=True
+        )
+
+    faults = AtPoint("derived.begun", drop)
+    graph = og.open_graph(uri, runtime=Runtime(options=options, faults=faults))
+    for number in range(5):
+        run(graph, f'insert P {{ name: "p{number}", note: "{TOLD} {number}" }}')
+    settled(graph)
+    assert faults.times == 0
+    page = Path(uri, build_page_key(graph.snapshot().pin("node:P").path))
+    assert page.exists(), "the keys were stored after the drop"
+
+    graph.cleanup(keep=1_000, grace=timedelta(0), confirm=True)
+
+    assert not page.exists()
+    assert holding(graph) == []
+    assert run(graph, 'delete P where name = "p3"').affected_nodes == 1
+    assert og.check_graph(uri).findings == ()

@@ -1,6 +1,7 @@
 """The rows of tiny files in the file of a version: what is carried comes back as it was, and damage is noticed."""
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ from omnigraph.storage import carried_rows
 from omnigraph.storage.carried_rows import (
     CarriedRows,
     add_carried,
+    add_keys,
     decode_carried,
     decode_section,
     encode_carried,
+    encode_keys,
     encode_section,
 )
 from omnigraph.storage.layout import build_version_key
@@ -79,6 +82,58 @@ def test_the_newest_files_are_carried() -> None:
 
     assert list(more) == [*range(1, carried_rows.MAX_CARRIED_FILES), 1_000]
     assert list(large) == [1_000, 1_001]
+
+
+def test_keys_of_a_compacted_file_come_back() -> None:
+    columns = {3: pa.array([f"k{number}" for number in range(300)]), 7: pa.array([None, *range(299)], pa.int64())}
+
+    data = encode_keys(FILES, columns)
+    assert data is not None
+    decoded = decode_carried(data)
+
+    assert decoded is not None
+    assert (decoded.files, decoded.rows) == (FILES, 300)
+    assert {number: decoded.get_column(number, values.type) for number, values in columns.items()} == columns
+    assert decode_carried(data[:-9]) is None
+    assert decode_carried(data[:20] + b"damaged" + data[27:]) is None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {},
+        {3: pa.array([], pa.utf8())},
+        {3: pa.array(["x"] * 3_000)},
+        {3: pa.array(["a", "b"]), 4: pa.array(["x" * 300, "y"])},
+        {3: pa.array(["a"]), 4: pa.array([[1]])},
+    ],
+)
+def test_keys_that_are_too_many_or_too_long_are_left_to_the_page(columns: dict[int, pa.Array]) -> None:
+    assert encode_keys(FILES, columns) is None
+
+
+def test_keys_take_no_more_memory_than_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode_keys(FILES, {3: pa.array(["x" * 200] * 2_000)})
+    assert data is not None
+    assert len(data) < 8_000, "400 KB of equal texts"
+    assert decode_carried(data) is not None
+
+    monkeypatch.setattr(carried_rows, "_MAX_DECODED_BYTES", 100_000)
+
+    assert decode_carried(data) is None
+
+
+def test_keys_are_carried_until_they_are_too_many() -> None:
+    rows = {5: b"\x93 rows"}
+    keys = {number: b"\x78" + bytes(3_000) for number in (4, 9, 12)}
+
+    first = add_keys(rows, {4: keys[4]}, rows=50_000)
+    second = add_keys(first, {9: keys[9]}, rows=50_000)
+
+    assert list(second.items()) == [(4, keys[4]), (5, rows[5]), (9, keys[9])]
+    assert add_keys(second, {12: keys[12]}, rows=50_000) == rows, "the page is written"
+    assert add_keys(first, {9: None}, rows=50_000) == rows
+    assert add_keys(rows, {4: keys[4]}, rows=3_000) == rows, "writing the page takes less"
 
 
 def test_a_damaged_section_counts_as_none() -> None:
@@ -149,3 +204,17 @@ def test_a_version_does_not_grow_with_the_rows_that_were_written_alone(tmp_path:
 
     assert sizes[1] < sizes[0] + 500, sizes
     assert graph.snapshot().pin("node:P").rows == 82
+
+
+@pytest.mark.parametrize("limit, kept", [(2**20, 3), (0, 0)])
+def test_what_versions_carry_is_kept_under_the_memory_limit_of_the_graph(tmp_path: Path, limit: int, kept: int) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), SCHEMA, runtime=runtime(replace(CALM, cache_bytes=limit)))
+    for number in range(3):
+        run(graph, f'insert P {{ name: "k{number}", email: "e{number}" }}')
+
+    session = graph._session
+    pin = graph.snapshot().pin("node:P")
+    assert len(session.handles.carried.get_read(pin.path, pin.version)) == kept
+    assert (session.reads.get_stats().nbytes > 3 * 100) == bool(kept)
+    # Without memory for it, a process still hands on what it has written.
+    assert len(split_file(version_file(graph).read_bytes())[1]) == 3

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
@@ -11,7 +12,7 @@ from load_calls import node
 from mutating import run
 from omnigraph.options import Options, Verify
 from omnigraph.runtime import Runtime
-from omnigraph.storage import whole_files
+from omnigraph.storage import key_cache, whole_files
 from omnigraph.storage.table_cache import PANIC, PinUnreadableError
 from s3_server import BUCKET, fresh_uri, plain_client, s3_server
 from worlds import CALM
@@ -70,3 +71,32 @@ def test_a_file_on_which_the_decoder_fails_is_read_by_lance(
         og.open_graph(uri, runtime=Runtime(options=s3)), 'update P set { age: 1 } where name = "k4"'
     ).affected_nodes
     assert calls
+
+
+def test_a_small_file_of_long_texts_is_not_decoded_at_once(
+    s3: Options, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "x" * 20_000
+    graph = og.create_graph(fresh_uri(), "node P { name: String @key  text: String }", runtime=Runtime(options=s3))
+    graph.load([node("P", name=f"k{number}", text=text) for number in range(4_000)], mode="append")
+    (file,) = graph.table("P").get_fragments()[0].metadata.files
+    assert 0 < (file.file_size_bytes or 0) < 1024 * 1024, "80 MB of texts"
+    read: list[int] = []
+    read_whole = key_cache._read_whole
+
+    def note(*arguments: Any) -> pa.Table | None:
+        rows = read_whole(*arguments)
+        read.append(-1 if rows is None else rows.nbytes)
+        return rows
+
+    monkeypatch.setattr(key_cache, "_read_whole", note)
+    cold = og.open_graph(graph.uri, runtime=Runtime(options=s3))
+
+    with caplog.at_level("INFO"):
+        assert run(cold, 'update P set { text: "short" } where name = "k4"').affected_nodes == 1
+
+    assert "take more than 67,108,864 bytes of memory" in caplog.text
+    assert -1 in read
+    assert max(read) < 1_000_000
+    found = cold.query('query q() { match { $p: P { name: "k4" } } return { $p.text } }').to_arrow().to_pylist()
+    assert found == [{"p.text": "short"}]

@@ -19,11 +19,11 @@ from omnigraph.engine.table_diff import (
     plan_diff_chunks,
     read_rows_at,
 )
+from omnigraph.lru_cache import ByteCache
 from omnigraph.schema.arrow import DST, END_NAMES, ID, SRC
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.schema.identity import Aliases
 from omnigraph.storage.columnar_sets import Mask
-from omnigraph.storage.key_cache import ByteCache
 from omnigraph.storage.lance_table import LanceTable, is_blob
 
 ChangeKind: TypeAlias = Literal["inserted", "updated", "deleted"]

@@ -99,6 +99,7 @@ class Session:
         derived = DerivedCache(self.store, is_read_only=self.is_read_only or self.keep_derived is False)
         self.reads = GraphCache(self.store.runtime.options, derived)
         pages = StoredKeyPages(derived) if self.runtime.options.derived_cache else None
+        self.handles.carried.versions = self.reads.lru
         self.handles.keys = KeyCache(self.reads.lru, pages, is_remote=self.store.local is None)
         self.tails = TailKeeper(self.store.runtime.options)
         self.prepared = QueryCache(self.store.runtime.options.query_text_characters)

@@ -3,35 +3,43 @@
 Each write makes a tiny data file, and a process that has just started needs the keys of all that no index covers: one
 request for each. The file of the version is read anyway. So it also contains these rows, between the list of indexes
 and the manifest, where Lance looks for nothing. They are a copy: a reader that finds none, or damaged ones, reads the
-data files.
+data files. So are the keys of files that compactions wrote since the page of the table was written.
 """
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import pyarrow as pa
 
-from omnigraph.lru_cache import LruCache
+from omnigraph.lru_cache import ByteCache, LruCache
 
 # A file with more rows, or of which less than this many bytes can't tell, is read when its keys are needed.
 MAX_CARRIED_ROWS: Final = 8
 MAX_ENTRY_BYTES: Final = 1_024
 # Longer texts are seldom keys; the file is read for them.
 _MAX_TEXT_BYTES: Final = 256
+# The keys of compacted files together, compressed, in bytes; and one byte for each row of the table.
+MAX_KEYS_BYTES: Final = 8 * 1024
+_MAX_KEYS: Final = 2_048
+# Damaged keys must not take more memory when they are decompressed.
+_MAX_DECODED_BYTES: Final = 2**20
 # Of all files together, the newest: a tail has about 50 files, with some 150 bytes each.
 MAX_CARRIED_FILES: Final = 128
-MAX_CARRIED_BYTES: Final = 16 * 1024
-# About 10 KB each, as versions of one table share the rows themselves.
-_MAX_VERSIONS: Final = 256
-_MAX_WRITTEN_BYTES: Final = 4 * 1024 * 1024
+MAX_CARRIED_BYTES: Final = 16 * 1024 + MAX_KEYS_BYTES
+# What an entry takes in memory beside its rows, which versions of one table share.
+_BYTES_PER_ENTRY: Final = 100
+# The rows of some hundred files, which the next version carries: those of a group of writers.
+_MAX_WRITTEN_BYTES: Final = 256 * 1024
 
 # At the end of the section: its size, its checksum, and a mark.
 _TRAILER: Final = struct.Struct("<2I8s")
 _MARK: Final = b"OGROWS\x001"
+# The first byte of compressed keys, which no encoded list has.
+_COMPRESSED: Final = b"\x78"
 _INSTANT: Final = pa.timestamp("us", "UTC")
 # The types of columns that are carried, and the plain ones that their values are encoded as.
 _PLAIN_TYPES: Final[Mapping[pa.DataType, pa.DataType]] = {
@@ -51,17 +59,22 @@ _DECODER = msgspec.msgpack.Decoder()
 class CarriedCache:
     """The encoded rows of versions that were read or created, and of files that were just written. Thread-safe."""
 
+    versions: ByteCache | None = None
+    """The cache of what versions carry, under the memory limit of the graph; None until there is one."""
+
     def __init__(self) -> None:
-        self._read: LruCache[tuple[str, int], Carried] = LruCache(_MAX_VERSIONS)
         self._written: LruCache[str, bytes] = LruCache(_MAX_WRITTEN_BYTES)
 
     def get_read(self, path: str, version: int) -> Carried:
         """Return what the file of a version carries, if it was opened or created here; needs no request."""
-        return self._read.get((path, version)) or {}
+        known = None if self.versions is None else self.versions.get(("carried", path, version))
+        return cast("Carried | None", known) or {}
 
     def put_read(self, path: str, version: int, carried: Carried) -> None:
         """Keep what the file of a version carries."""
-        self._read.put((path, version), carried)
+        if self.versions is not None and carried:
+            nbytes = sum(map(len, carried.values())) + _BYTES_PER_ENTRY * len(carried)
+            self.versions.put(("carried", path, version), carried, nbytes)
 
     def note_written(self, name: str, rows: bytes | None) -> None:
         """Keep the rows of a file that was just written, for the version that will carry them."""
@@ -97,25 +110,47 @@ def encode_carried(files: Sequence[str], rows: pa.Table, numbers: Mapping[str, i
     """Return the encoded rows of a file, None if there are too many of them; `numbers` are those of the columns."""
     if not 0 < rows.num_rows <= MAX_CARRIED_ROWS:
         return None
-    columns: dict[int, list[Any]] = {}
-    for name in rows.schema.names:
-        column = rows.column(name)
-        # Also one that is null throughout: that a unique value is missing is worth knowing.
-        if not _is_carried(column.type) or name not in numbers:
-            continue
-        values = column.cast(_PLAIN_TYPES[column.type]).to_pylist()
-        if not any(isinstance(value, str) and len(value) > _MAX_TEXT_BYTES for value in values):
-            columns[numbers[name]] = values
+    columns = _list_values((numbers[name], rows.column(name)) for name in rows.schema.names if name in numbers)
     data = _ENCODER.encode((list(files), rows.num_rows, columns))
     return data if len(data) <= MAX_ENTRY_BYTES else None
 
 
+def encode_keys(files: Sequence[str], columns: Mapping[int, pa.Array]) -> bytes | None:
+    """Return the encoded keys of a file that a compaction wrote, None if they are too many or too long."""
+    rows = max(map(len, columns.values()), default=0)
+    if not 0 < rows <= _MAX_KEYS:
+        return None
+    values = _list_values(columns.items())
+    if len(values) != len(columns):
+        return None
+    data = zlib.compress(_ENCODER.encode((list(files), rows, values)), 1)
+    return data if len(data) <= MAX_KEYS_BYTES else None
+
+
+def _list_values(columns: Iterable[tuple[int, pa.Array]]) -> dict[int, list[Any]]:
+    """Return the values of columns by their numbers, without columns of other types and of long texts."""
+    found: dict[int, list[Any]] = {}
+    for number, column in columns:
+        # Also one that is null throughout: that a unique value is missing is worth knowing.
+        if not _is_carried(column.type):
+            continue
+        values = column.cast(_PLAIN_TYPES[column.type]).to_pylist()
+        if not any(isinstance(value, str) and len(value) > _MAX_TEXT_BYTES for value in values):
+            found[number] = values
+    return found
+
+
 def decode_carried(data: bytes) -> CarriedRows | None:
-    """Decode the result of `encode_carried`; None if a later release has encoded it in another form."""
+    """Decode encoded rows or keys; None if they are damaged, or a later release has encoded them in another form."""
     try:
+        if data[:1] == _COMPRESSED:
+            stream = zlib.decompressobj()
+            data = stream.decompress(data, _MAX_DECODED_BYTES)
+            if not stream.eof:
+                return None
         files, rows, columns = _DECODER.decode(data)
         return CarriedRows(tuple(files), int(rows), dict(columns))
-    except (msgspec.MsgspecError, TypeError, ValueError):
+    except (msgspec.MsgspecError, zlib.error, TypeError, ValueError):
         return None
 
 
@@ -128,6 +163,21 @@ def add_carried(carried: Carried, new: Mapping[int, bytes]) -> Carried:
             break
         size -= len(merged.pop(number))
     return merged
+
+
+def add_keys(carried: Carried, keys: Mapping[int, bytes | None], rows: int) -> Carried:
+    """Return what a version with this number of rows carries after a compaction, which wrote files with these keys.
+
+    If they are too many, with those of earlier compactions, none are carried: then the page of the table is written.
+    That takes time in proportion to the rows of the table, so keys of a small table are not worth carrying.
+    """
+    compacted = {**{number: data for number, data in carried.items() if data[:1] == _COMPRESSED}, **keys}
+    size = sum(len(data or b"") for data in compacted.values())
+    is_kept = None not in compacted.values() and size <= min(MAX_KEYS_BYTES, rows)
+    kept = {number: data for number, data in compacted.items() if data is not None and is_kept}
+    return dict(
+        sorted({**{number: data for number, data in carried.items() if number not in compacted}, **kept}.items())
+    )
 
 
 def encode_section(carried: Carried) -> bytes:

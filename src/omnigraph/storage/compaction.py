@@ -23,7 +23,7 @@ from omnigraph.options import UpkeepOptions
 from omnigraph.storage.cas_table_errors import OutdatedError
 from omnigraph.storage.checksum_stamping import Announce, stamp_deletions, stamp_fragment
 from omnigraph.storage.deletion_vectors import invert_offsets
-from omnigraph.storage.fragment_list import Fragment, decode_json, encode_json
+from omnigraph.storage.fragment_list import Fragment, build_fragment_json, decode_json, encode_json
 from omnigraph.storage.index_staging import (
     IndexUntrainableError,
     StoredIndex,
@@ -348,7 +348,7 @@ def compact(
     task = CompactionTask.from_json(  # type: ignore[attr-defined]  # its stub lacks it
         encode_json(
             {
-                "task": {"fragments": [metadata[number].to_json() for number in sorted(group)]},
+                "task": {"fragments": [build_fragment_json(metadata[number]) for number in sorted(group)]},
                 "read_version": table.version,
                 "options": _build_task_options(options),
             }
@@ -357,7 +357,7 @@ def compact(
     errors = translate_rewrite_errors(f"compact {table.path}", table.path, table.version, table.handles.explain)
     with attribute_requests(store.runtime.telemetry, "table"), errors:
         done = task.execute(dataset)
-    stamped = (stamp_fragment(store, table.path, new.to_json(), announce) for new in done.new_fragments)
+    stamped = (stamp_fragment(store, table.path, build_fragment_json(new), announce) for new in done.new_fragments)
     return CompactedGroup(tuple(sorted(group)), tuple(map(encode_json, stamped)))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.concurrency import Lock, create_lock, create_rlock
-from omnigraph.lru_cache import LruCache
+from omnigraph.lru_cache import ByteCache, LruCache
 from omnigraph.storage.arrow_buffers import read_numbers
 from omnigraph.storage.carried_rows import CarriedRows
 from omnigraph.storage.columnar_sets import Positions
@@ -49,6 +49,8 @@ MAX_LOADED_BYTES = 256 * 1024
 # On an object store a request takes longer than to transfer this much, and reading parts of a file takes five.
 MAX_FETCHED_ROWS = 65_536
 MAX_FETCHED_BYTES = 1024 * 1024
+# What is read of them at most: a compressed file may have many equal long texts.
+MAX_READ_BYTES = 64 * 1024 * 1024
 # The limit of all rows that are kept of one table.
 MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_NOTED_DELETIONS = 4_096
@@ -67,20 +69,6 @@ _Columns = dict[int, pa.Array]
 # The rows of files, each with their size in memory: adding up all columns again took 0.7 ms for each write.
 _KeptRows = dict[Files, tuple[_Columns, int]]
 _NO_ROWS = np.empty(0, np.int64)
-
-
-class ByteCache(Protocol):
-    """An LRU cache that is limited by bytes."""
-
-    limit_bytes: int
-
-    def get(self, key: tuple[object, ...]) -> object | None:
-        """Return the value of a key, or None."""
-        ...
-
-    def put(self, key: tuple[object, ...], value: object, nbytes: int) -> None:
-        """Store a value; one that is too large is not stored."""
-        ...
 
 
 class KeyedTable(Protocol):
@@ -131,6 +119,45 @@ class KeyPage:
     """The number of rows of each file."""
     columns: Mapping[int, pa.Array]
     """By Lance's number of each."""
+
+
+class _KnownPages:
+    """The pages of tables, and what this process knows of them: their files, and the numbers of their columns."""
+
+    def __init__(self, pages: KeyPages) -> None:
+        self._pages = pages
+        self._known: LruCache[str, tuple[frozenset[Files], frozenset[int]]] = LruCache(_MAX_TABLES)
+
+    def is_known(self, path: str) -> bool:
+        """Return whether the page of a table was read or written here."""
+        return self._known.get(path) is not None
+
+    def read(self, path: str) -> KeyPage:
+        """Return the page of a table, an empty one if there is none."""
+        page = self._pages.read(path) or KeyPage((), (), {})
+        self._known.put(path, (frozenset(page.files), frozenset(page.columns)))
+        return page
+
+    def write(self, table: KeyedTable, page: KeyPage) -> None:
+        """Replace the page of a table."""
+        self._pages.write(table, page)
+        self._known.put(table.path, (frozenset(page.files), frozenset(page.columns)))
+
+    def has(self, table: KeyedTable, fragments: Sequence[Fragment], numbers: Sequence[int]) -> bool:
+        """Return whether the page has all these columns of those fragments of which the version carries none.
+
+        The page is as this process knows it: another process, on another branch, may have written it since.
+        """
+        if not self.is_known(table.path):
+            self.read(table.path)
+        files, columns = self._known.get(table.path) or (frozenset(), frozenset())
+        is_paged = columns.issuperset(numbers)
+        carried = table.list_carried()
+        return all(
+            (is_paged and fragment.files in files)
+            or (fragment.files in carried and carried[fragment.files].columns.keys() >= set(numbers))
+            for fragment in fragments
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +283,7 @@ class KeyCache:
         self._cache = cache
         # Whether each read is a request to an object store.
         self._is_remote = is_remote
-        self._pages = pages
-        # The tables whose page was read.
-        self._paged: LruCache[str, bool] = LruCache(_MAX_TABLES)
+        self._pages = None if pages is None else _KnownPages(pages)
         self._lock = create_lock()
         # By table, the columns that were looked up: their keys are taken from rows as they are written.
         self._columns: LruCache[str, dict[str, tuple[object, ...]]] = LruCache(_MAX_TABLES)
@@ -302,6 +327,16 @@ class KeyCache:
     def list_columns(self, path: str) -> list[str]:
         """Return the names of the columns of a table that were looked up."""
         return list(self._columns.get(path) or {})
+
+    def get_keys(self, path: str, files: Files) -> dict[int, pa.Array]:
+        """Return what is cached of a file: each column that lookups use, by its number; nothing if one is missing."""
+        found: dict[int, pa.Array] = {}
+        for key in (self._columns.get(path) or {}).values():
+            known = cast("_FileKeys | None", self._cache.get(key))
+            if known is None or files not in known.files:
+                return {}
+            found[cast("int", key[2])] = known.concat([files])
+        return found
 
     def read_keys(self, table: KeyedTable, column: pa.Field, covered: Collection[int]) -> None:
         """Read the keys of files that are new to this process, as the next lookup would."""
@@ -424,10 +459,9 @@ class KeyCache:
         if not fragments:
             return known
         names = [column.name for column, _ in wanted]
-        batches = list(table.iter_written_rows(names, [fragment.number for fragment in fragments]))
-        if sum(batch.num_rows for batch in batches) != sum(fragment.rows for fragment in fragments):
-            return None  # a read of the table itself reports what is wrong with it
-        rows = pa.Table.from_batches(batches)
+        rows = _read_whole(table, names, fragments, MAX_READ_BYTES)
+        if rows is None:
+            return None
         start = 0
         for fragment in fragments:
             part = rows.slice(start, fragment.rows)
@@ -472,7 +506,9 @@ class KeyCache:
         Those of other files are dropped if there are many, unless the tail is that of a version to come.
         """
         key = ("keys", table.path, table.find_field_number(column.name), str(column.type))
-        self._note_column(table.path, column.name, key)
+        with self._lock:
+            # A new mapping, because `note_written` iterates over the old one.
+            self._columns.put(table.path, {**(self._columns.get(table.path) or {}), column.name: key})
         known = _get_keys(self._cache, key, column)
         if drops_others and (
             len(known.values) > 2 * tail.rows + MAX_STALE_ROWS or len(known.files) > len(tail.files) + MAX_STALE_FILES
@@ -488,10 +524,10 @@ class KeyCache:
             if not missing:
                 return known
             counts = [fragment.rows for fragment in missing.values()]
-            batches = list(table.iter_written_rows([column.name], [fragment.number for fragment in missing.values()]))
-            if sum(batch.num_rows for batch in batches) != sum(counts):
-                return None  # a read of the table itself reports what is wrong with it
-            values = _take_column(pa.Table.from_batches(batches), column.name).cast(column.type)
+            rows = _read_whole(table, [column.name], list(missing.values()), self._cache.limit_bytes)
+            if rows is None:
+                return None
+            values = _take_column(rows, column.name).cast(column.type)
             merged = self._add(key, known, list(missing), counts, values)
         # Another thread, on another branch, may have dropped files of this tail.
         return merged if tail.files.keys() <= merged.files.keys() else known.add(list(missing), counts, values)
@@ -504,13 +540,10 @@ class KeyCache:
         if copies:
             counts = [len(values) for values in copies.values()]
             known = self._add(key, known, list(copies), counts, pa.concat_arrays(copies.values()))
-        if self._pages is None or tail.files.keys() <= known.files.keys() or self._paged.get(table.path):
-            return known
         # Once for all columns: each later one finds its keys in the cache.
-        self._paged.put(table.path, True)
-        page = self._pages.read(table.path)
-        if page is None:
+        if self._pages is None or tail.files.keys() <= known.files.keys() or self._pages.is_known(table.path):
             return known
+        page = self._pages.read(table.path)
         for field_number, values in page.columns.items():
             place = ("keys", table.path, field_number, str(values.type))
             before = known if place == key else _FileKeys(values.slice(0, 0), _NO_ROWS, {})
@@ -523,7 +556,8 @@ class KeyCache:
     ) -> None:
         """Write the page of a table: the keys of the files that a new process would have to read.
 
-        `find_covered` returns the fragments in which an index finds the values of a column.
+        Nothing is written if the version carries the keys that the page lacks. `find_covered` returns the fragments in
+        which an index finds the values of a column.
         """
         if self._pages is None or not columns:
             return
@@ -536,10 +570,12 @@ class KeyCache:
             if room >= 0:
                 chosen.append(fragment)
         files = tuple(fragment.files for fragment in chosen)
+        numbers = [table.find_field_number(column.name) for column in columns]
+        if self._pages.has(table, chosen, numbers):
+            return
         loaded = [self._load(table, column, tail, drops_others=False) for column in columns]
         known = [keys for keys in loaded if keys is not None]
         if files and len(known) == len(columns):
-            numbers = [table.find_field_number(column.name) for column in columns]
             values = [keys.concat(files) for keys in known]
             page = KeyPage(files, tuple(fragment.rows for fragment in chosen), dict(zip(numbers, values, strict=True)))
             self._pages.write(table, page)
@@ -578,11 +614,6 @@ class KeyCache:
             known = known | loaded
         return [known[fragment.files, fragment.deletions] for fragment in fragments]
 
-    def _note_column(self, path: str, column: str, key: tuple[object, ...]) -> None:
-        with self._lock:
-            # A new mapping, because `note_written` iterates over the old one.
-            self._columns.put(path, {**(self._columns.get(path) or {}), column: key})
-
 
 def _get_keys(cache: ByteCache, key: tuple[object, ...], column: pa.Field) -> _FileKeys:
     known = cast("_FileKeys | None", cache.get(key))
@@ -605,6 +636,24 @@ def _has_columns(known: "_KeptRows", files: Files, wanted: Sequence[tuple[pa.Fie
     """Return whether columns of a file are kept, given with Lance's number of each."""
     kept, _ = known.get(files, ({}, 0))
     return all(number in kept and kept[number].type == column.type for column, number in wanted)
+
+
+def _read_whole(
+    table: KeyedTable, columns: Sequence[str], fragments: Sequence[Fragment], max_bytes: int
+) -> pa.Table | None:
+    """Read columns of files, deleted rows too.
+
+    None if they are larger than their files let expect, or lack rows: a read of the table itself takes less memory, and
+    reports what is wrong with it.
+    """
+    batches = []
+    for batch in table.iter_written_rows(columns, [fragment.number for fragment in fragments]):
+        max_bytes -= batch.nbytes
+        if max_bytes < 0:
+            return None
+        batches.append(batch)
+    is_whole = sum(batch.num_rows for batch in batches) == sum(fragment.rows for fragment in fragments)
+    return pa.Table.from_batches(batches) if is_whole else None
 
 
 def _take_copies(table: KeyedTable, column: pa.Field, wanted: Sequence[Files], tail: _Tail) -> dict[Files, pa.Array]:

@@ -21,9 +21,20 @@ from omnigraph.storage.layout import LANCE_STORAGE_VERSION
 from omnigraph.storage.protobuf import iter_parts, join_parts
 from omnigraph.storage.version_codec import FRAGMENTS, INDEX_SECTION, decode_version
 
+# What a file of up to 1 MiB may take when it is decoded: a small file may have many equal long texts.
+MAX_DECODED_BYTES = 64 * 1024 * 1024
+_BATCH_ROWS = 2_048
+
 _lock = threading.Lock()
 # Removed when the process ends. It is empty: a file is removed once it is read.
 _directories: list["tempfile.TemporaryDirectory[str]"] = []
+
+
+class LargeFileError(ValueError):
+    """The rows of a small file take too much memory to be decoded at once."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        super().__init__(f"the rows of {name} take more than {limit:,} bytes of memory")
 
 
 def create_twin(dataset: LanceDataset) -> LanceDataset:
@@ -45,6 +56,7 @@ def decode_file(dataset: LanceDataset, name: str, fragment: int, data: bytes, co
     Raises:
         OSError: There is no directory for temporary files.
         UnknownFormatError: The version has another form.
+        LargeFileError: The rows take too much memory to be held at once.
     """
     # A directory of its own, as two threads may decode the same file.
     with tempfile.TemporaryDirectory(dir=_get_directory(), ignore_cleanup_errors=True) as directory:
@@ -54,7 +66,15 @@ def decode_file(dataset: LanceDataset, name: str, fragment: int, data: bytes, co
         content = decode_version(bytes(dataset._ds.serialized_manifest()))  # noqa: SLF001 - there is no public way
         manifest = content.isolate(fragment).encode_manifest(datetime.now(UTC))
         alone = LanceDataset(directory, int(dataset.version), serialized_manifest=manifest)
-        return alone.scanner(columns=list(columns)).to_table()
+        scanner = alone.scanner(columns=list(columns), batch_size=_BATCH_ROWS, batch_readahead=1)
+        batches = []
+        room = MAX_DECODED_BYTES
+        for batch in scanner.to_batches():
+            room -= batch.nbytes
+            if room < 0:
+                raise LargeFileError(name, MAX_DECODED_BYTES)
+            batches.append(batch)
+        return pa.Table.from_batches(batches, scanner.projected_schema)
 
 
 def _get_directory() -> str:

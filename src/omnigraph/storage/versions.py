@@ -5,6 +5,7 @@ Every version is detached: immutable, in no list, and readable only by its numbe
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 from lance import LanceDataset, LanceOperation, Transaction
@@ -12,6 +13,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.bug_error import BugError
 from omnigraph.ids import draw_bytes
+from omnigraph.storage.carried_rows import add_keys, encode_keys
 from omnigraph.storage.checksums import format_checksum
 from omnigraph.storage.compaction import FragmentNumbersExhaustedError, build_rewrite_operation
 from omnigraph.storage.dataset_creation import create_dataset
@@ -78,14 +80,18 @@ def _settle(handles: TableCache, staged: StagedWrite, base: int, version: int) -
     """Write a compacted version of Lance again, as `VersionContent.settle` says; return its number."""
     path = staged.path
     rewritten = {fragment["id"] for text in staged.rewrites for fragment in json.loads(text)["new"]}
+    fragments = handles.list_fragments(path, version)
+    rows = sum(fragment.rows - fragment.deleted for fragment in fragments)
     try:
         carried = handles.read_content(path, base).carried
         content = handles.read_content(path, version).settle(int.from_bytes(draw_bytes(8)), rewritten, carried)
     except UnknownFormatError as error:
         telemetry_log.info("a compacted version of %s stays as Lance wrote it: %s", path, error)
         return version
-    fragments = handles.list_fragments(path, version)
-    rows = sum(fragment.rows - fragment.deleted for fragment in fragments)
+    if handles.keys is not None:
+        written = {fragment.number: fragment.files for fragment in fragments if fragment.number in rewritten}
+        keys = {number: encode_keys(files, handles.keys.get_keys(path, files)) for number, files in written.items()}
+        content = replace(content, carried=add_keys(content.carried, keys, rows))
     _write_version(handles, path, content, fragments, rows, expected=rows)
     _inherit_level(handles, path, content.number, version)
     handles.keep_facts(path, version, content.number)
