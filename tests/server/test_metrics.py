@@ -85,7 +85,9 @@ def test_requests_that_strangers_and_readers_make_up_add_no_lines(served: Served
             served.client.get(f"/graphs/people/commits/{name}", headers=headers)
             served.client.get(f"/graphs/people/snapshot?{name}=1", headers=headers)
             served.client.post(f"/graphs/people/queries/{name}", json={}, headers=headers)
-            served.client.post("/graphs/people/query", json={"query": ALL.replace("people", f"q{number}")}, headers=headers)
+            served.client.post(
+                "/graphs/people/query", json={"query": ALL.replace("people", f"q{number}")}, headers=headers
+            )
             served.client.post("/graphs/people/query", content=b"{" + name.encode(), headers=headers)
             served.client.get("/healthz", headers={"Host": name})
 
