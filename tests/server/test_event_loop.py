@@ -1,4 +1,4 @@
-"""What runs in the event loop, while which no other request is served: no route parses, plans, reads or writes there."""
+"""What the event loop calls, while which no other request is served: no route parses, plans, reads or writes there."""
 
 import asyncio
 import json
