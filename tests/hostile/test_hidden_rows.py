@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 from mcp.client import Client
 from starlette.testclient import TestClient
 
@@ -16,7 +17,7 @@ from hidden_rows import POLICIES, VARIANTS, HiddenRows, Normalizer, build_graph
 from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
 from omnigraph.config.tokens import format_token_entry
 from omnigraph.runtime import Runtime
-from omnigraph.server.http.app import build_app
+from omnigraph.server.http.app import ROUTERS, build_app
 from omnigraph.server.service import Service
 from serving import TOKENS, Served
 from worlds import FAST
@@ -89,6 +90,10 @@ GETS = [
     "/operations",
     "/recoveries",
     "/indexes",
+    "/me",
+    "/running",
+    "/blob?type=Person&id=p1&property=photo",
+    "/blob?type=Person&id=h1&property=photo",
 ]
 POSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "query": ("/query", {"query": ALL}),
@@ -98,7 +103,21 @@ POSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "explain": ("/explain", {"query": ALL}),
     "analyze": ("/explain", {"query": ALL, "analyze": True}),
     "sql": ("/sql", {"sql": "select count(*) n, max(level) m from Person"}),
-    "complete": ("/complete", {"text": "match { $p: Per"}),
+    "complete": ("/complete", {"query": "match { $p: Per"}),
+    "lint": ("/lint", {"query": ALL}),
+    "window": ("/query", {"query": ALL, "limit": 3, "offset": 5}),
+    "cypher": ("/cypher", {"cypher": "MATCH (p:Person) RETURN count(*) AS n, max(p.level) AS m"}),
+    "search": ("/search", {"text": "common"}),
+    "search of hidden": ("/search", {"text": "h1"}),
+    "neighbours": ("/neighbours", {"nodes": [{"type": "Person", "id": "p0"}, {"type": "Person", "id": "h1"}]}),
+    "algorithm": ("/algorithms", {"name": "core_numbers", "edges": ["Knows"]}),
+    "embed": ("/embed", {"type": "Person"}),
+    "verify": ("/verify", {}),
+    "cleanup": ("/cleanup", {"keep": 1}),
+    "repair": ("/repair", {}),
+    "revert": ("/revert", {"commit": "main", "dry_run": True}),
+    "cherry-pick": ("/cherry-pick", {"commit": "main", "branch": "review", "dry_run": True}),
+    "reset": ("/reset", {"to": "first", "branch": "review"}),
     "export": ("/export", {}),
     "stored": ("/queries/census", {}),
     "stored of hidden": ("/queries/friends", {"params": {"n": "h1"}}),
@@ -108,6 +127,7 @@ POSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "check": ("/check", {}),
     "optimize": ("/optimize", {}),
     "schema": ("/schema/plan", {"schema": "node Person { name: String @key }"}),
+    "schema change": ("/schema/apply", {"schema": "node Person { name: String @key }"}),
     "load": ("/load?mode=merge", {"type": "Person", "data": {"name": "h1", "level": 1}}),
 }
 TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -125,6 +145,32 @@ TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "stored": ("friends", {"n": "p0"}),
     "census": ("census", {}),
 }
+
+
+# Names of tags, branches and running requests, which have no rows; agents' tools are compared by themselves.
+WITHOUT_ROWS = {
+    ("POST", "/tags"),
+    ("DELETE", "/tags/{tag:path}"),
+    ("POST", "/branches"),
+    ("DELETE", "/branches/{branch:path}"),
+    ("DELETE", "/running/{query_id}"),
+}
+
+
+def test_every_route_of_a_graph_is_compared() -> None:
+    asked = {("GET", path) for path in GETS} | {("POST", path) for path, _ in POSTS.values()}
+    names = {(method, re.sub(r"\?.*", "", path)) for method, path in asked}
+    names = {(method, path.replace("{head}", "{commit}")) for method, path in names}
+    names |= {("POST", "/queries/{name}")} if ("POST", "/queries/census") in names else set()
+    there = {
+        (method, route.path.removeprefix("/graphs/{graph}"))
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.path.startswith("/graphs/{graph}/")
+        for method in route.methods or ()
+    }
+
+    assert there - names == WITHOUT_ROWS
 
 
 def answer(twin: Twin, method: str, path: str, body: object = None) -> str:
@@ -173,6 +219,9 @@ def test_the_answers_have_rows(twins: list[Twin]) -> None:
 
     assert [row["p.name"] for row in people["rows"]] == [f"p{n}" for n in range(7)]
     assert stored["rows"] == [{"n": 7, "m": 11}]
+    statuses = {call: int(answer(twins[1], "POST", *POSTS[call])[:3]) for call in POSTS}
+    assert {call for call, status in statuses.items() if status == 400} == {"wrong"}
+    assert {call for call, status in statuses.items() if status not in {200, 403}} == {"wrong", "hidden end"}, statuses
     for path in ("/snapshot", "/commits", "/diff?before=first&after=main", "/history?type=Person&id=p1"):
         assert answer(twins[1], "GET", path).startswith("200 "), path
 

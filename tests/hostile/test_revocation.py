@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from asgi_calls import request
 from omnigraph.ops import export_stream
-from omnigraph.server.http.app import build_app
-from serving import POLICIES, TOKENS, Served, serving, write_tokens
+from serving import POLICIES, Served, serving, write_tokens
 
 
 @pytest.fixture
@@ -23,32 +22,8 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
 
 def export(served: Served, act: Callable[[], None]) -> list[bytes | None]:
     """Return the chunks of an export, and None for its end; `act` is called after the first chunk."""
-    sent: list[bytes | None] = []
-
-    async def receive() -> dict[str, Any]:
-        if not sent and not asked:
-            asked.append(True)
-            return {"type": "http.request", "body": b"{}", "more_body": False}
-        await asyncio.Event().wait()
-        return {}
-
-    async def send(message: dict[str, Any]) -> None:
-        if message["type"] != "http.response.body":
-            return
-        sent.append(message["body"] if message["more_body"] else None)
-        if len(sent) == 1:
-            act()
-
-    asked: list[bool] = []
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/graphs/people/export",
-        "query_string": b"",
-        "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {TOKENS['writer']}".encode())],
-    }
-    asyncio.run(build_app(served.service)(scope, receive, send))  # type: ignore[arg-type]  # dictionaries are messages
-    return sent
+    headers = served.as_role("writer")
+    return asyncio.run(request(served, "POST", "/graphs/people/export", b"{}", headers=headers, act=act)).parts
 
 
 def test_an_export_ends_with_its_last_row(served: Served) -> None:

@@ -196,11 +196,11 @@ def test_killed_workers_lose_nothing_on_an_object_store(tmp_path: Path, monkeypa
             for victim in first[:2]:
                 os.kill(victim, signal.SIGKILL)
                 writers.await_more()
-            # Whether all of them complete what they do in time depends on the store; what they said must be true.
             process.popen.send_signal(signal.SIGTERM)
-            process.popen.wait(120)
+            code = process.popen.wait(120)
             writers.stop()
         check_history(writers, graph)
+        assert code == 0, [line for line in read_log(tmp_path) if line["event"] != "request"]
         assert sum(line["event"] == "a worker ended and is replaced" for line in read_log(tmp_path)) == 2
 
 

@@ -79,6 +79,42 @@ def query(text: str, **options: Any) -> Callable[[og.Graph], object]:
     return call
 
 
+# What would show by an error, a figure or a name that rows are there.
+STATEMENTS = {
+    "overflow": "select max(level + 1) from Person",
+    "error": "select error(name) from Person where region <> 'eu' or secret",
+    "like": "select count(*) from Person where bio like '%hidden%'",
+    "null": "select count(*) from Person where region is null",
+    "groups": "select region, count(*) n, sum(level) s from Person group by all order by all",
+    "explain": "explain select count(*) from Person",
+    "analyze": "explain analyze select count(*) from Person",
+    "summary": "summarize select id, level from Person",
+    "sizes": "select table_name, estimated_size from duckdb_tables()",
+    "views": "select view_name from duckdb_views() where not internal",
+    "sample": "select id from Person using sample 100 percent order by id",
+    "rows beyond": "select rowid from Person order by rowid desc limit 1",
+}
+CYPHER = {
+    "all": "MATCH (p:Person) RETURN p.name, p.level ORDER BY p.name",
+    "count": "MATCH (p:Person) RETURN count(*) AS n, sum(p.level) AS s",
+    "hidden": "MATCH (p:Person {name: 'h1'}) RETURN p.name",
+    "hop": "MATCH (p:Person)-[k:Knows]->(q:Person) RETURN p.name, q.name, k.since ORDER BY p.name, q.name",
+    "optional": "MATCH (p:Person) OPTIONAL MATCH (p)-[:LivesIn]->(c) RETURN p.name, c.name ORDER BY p.name",
+    "paths": "MATCH (p:Person {name: 'p0'})-[:Knows*1..3]->(q) RETURN q.name ORDER BY q.name",
+    "back": "MATCH (p:City)<-[:LivesIn]-(q) RETURN count(q) AS n",
+    "overflow": "MATCH (p:Person) RETURN max(9223372036854775807 - 12 + p.level) AS n",
+    "wrong": "MATCH (p:Persn) RETURN p.name",
+}
+
+
+def sql(statement: str) -> Callable[[og.Graph], object]:
+    return lambda graph: graph.sql(statement).rows()
+
+
+def cypher(text: str, **options: Any) -> Callable[[og.Graph], object]:
+    return lambda graph: graph.cypher(text, **options).rows()
+
+
 def export(graph: og.Graph, **options: Any) -> object:
     out = io.BytesIO()
     exported = graph.export(out, **options)
@@ -147,6 +183,11 @@ DOORS: dict[str, Callable[[og.Graph], object]] = {
     "sql rows": lambda g: g.sql("select * exclude (vec) from Person order by id").rows(),
     "sql counts": lambda g: g.sql("select (select count(*) from Knows) k, (select count(*) from Person) p").rows(),
     "sql join": lambda g: g.sql("select p.name, k.dst from Person p join Knows k on k.src = p.id order by 1, 2").rows(),
+    **{f"sql {name}": sql(text) for name, text in STATEMENTS.items()},
+    **{f"cypher {name}": cypher(text) for name, text in CYPHER.items()},
+    **{f"local cypher {name}": cypher(text, engine="local") for name, text in CYPHER.items()},
+    "cypher past": cypher(CYPHER["count"], snapshot="first"),
+    "explain cypher": lambda g: g.explain(CYPHER["count"], cypher=True),
     "explain": lambda g: g.explain("query q() { match { $p: Person } return { $p.name } }").to_json(),
     "explain analyze": lambda g: g.explain("query q() { match { $p: Person } return { $p.name } }", analyze=True),
     "complete": lambda g: g.complete("match { $p: Per").to_json(),
@@ -258,6 +299,7 @@ REFUSED = {
     "embed",
     "explain",
     "explain analyze",
+    "explain cypher",
     "indexes",
     "merge",
     "merge really",
@@ -286,6 +328,10 @@ def test_reads_are_answered(twins: list[tuple[og.Graph, Normalizer]]) -> None:
     wrong = [name for name, text in READS.items() if isinstance(ask(twins[1][0], query(text)), dict)]
 
     assert wrong == ["overflow", "wrong", "wrong property"]
+    other = [name for name in DOORS if "sql" in name or "cypher" in name]
+    refused = {"sql explain", "sql analyze", "sql sizes", "sql views", "sql rows beyond", "explain cypher"}
+    assert {name for name in other if isinstance(ask(twins[1][0], DOORS[name]), dict)} == refused
+    assert ask(twins[1][0], DOORS["cypher count"]) == [{"n": 7, "s": 25}]
 
 
 def test_what_is_asked_finds_something(twins: list[tuple[og.Graph, Normalizer]]) -> None:

@@ -174,11 +174,11 @@ def test_a_file_that_is_on_its_way_was_not_collected(world: Session, monkeypatch
 def test_a_write_needs_no_directory_for_temporary_files(world: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container, nothing but the object store may be writable."""
 
-    def refuse(**_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise FileNotFoundError("no usable temporary directory")
 
     monkeypatch.setattr(local_encoding, "_directories", [])
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
 
     fresh = reopened(world, world.runtime.options)
     write_tables(fresh, [TableWrite(table_key="node:A", append=rows({"n1": 1}))], operation="w", actor="x")

@@ -1,9 +1,10 @@
 """A JWT authenticates if a known issuer signed it for this server and it has not expired; nothing else does."""
 
+import asyncio
 import hmac
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +18,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from jwt.api_jws import PyJWS
 from jwt.utils import base64url_encode
 
+import asgi_calls
 from omnigraph.clock import SystemClock
 from omnigraph.config.jwt_issuers import JwtIssuer
 from omnigraph.config.server import build_server_config
@@ -24,9 +26,10 @@ from omnigraph.errors import SettingsError
 from omnigraph.policy import Actor
 from omnigraph.server import jwt_keys
 from omnigraph.server.auth import Tokens
+from omnigraph.server.branch_watchers import BranchWatchers
 from omnigraph.server.jwt_keys import IssuerKeys, parse_keys
 from omnigraph.server.jwt_tokens import JwtTokens
-from serving import ALL, serving
+from serving import ALL, Served, serving
 
 ISSUER, AUDIENCE = "https://login.example.org", "graphs"
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -370,6 +373,80 @@ def test_a_request_with_a_jwt_acts_for_its_subject(tmp_path: Path) -> None:
     assert commit["actor"] == f"{ISSUER}#ada"
     assert served.client.post("/graphs/people/query", json={"query": ALL}, headers=stranger).status_code == 403
     served.service.close()
+
+
+STREAMS = {
+    "export": ("POST", "/export", b"{}"),
+    "rows": ("POST", "/query", json.dumps({"query": ALL}).encode()),
+    "rows of a stored query": ("POST", "/queries/everybody", b"{}"),
+    "rows of SQL": ("POST", "/sql", b'{"sql": "select name from Person"}'),
+    "rows of Cypher": ("POST", "/cypher", b'{"cypher": "MATCH (p:Person) RETURN p.name"}'),
+    "differences": ("GET", "/diff?before=side&after=main", b""),
+    "changes of a commit": ("GET", "/commits/HEAD/changes", b""),
+    "changes": ("GET", "/changes", b""),
+    "changes that are waited for": ("GET", "/changes?since=FIRST&wait=60", b""),
+}
+
+
+@pytest.fixture(scope="module")
+def issued(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that accepts tokens of the issuer."""
+    home = tmp_path_factory.mktemp("issued")
+    (home / "keys.json").write_text(json.dumps(KEYS), encoding="utf-8")
+    issuer = JwtIssuer(issuer=ISSUER, audience=AUDIENCE, keys=str(home / "keys.json"), groups_claim="groups")
+    found = serving(home, config={"jwt_issuers": (issuer,)})
+    found.graph.branches.create("side")
+    found.graph.mutate('query a() { insert Person { name: "Eve" } }')
+    yield found
+    found.service.close()
+
+
+def stream(served: Served, kind: str, seconds: float, act: Callable[[], None]) -> list[bytes | None]:
+    """Return the parts of a response whose token is valid for some seconds, and None for its end."""
+    method, path, body = STREAMS[kind]
+    commits = [commit.id for commit in served.graph.commits()]
+    url = f"/graphs/people{path}".replace("HEAD", commits[0]).replace("FIRST", commits[-1])
+    token = sign(exp=datetime.now(UTC).timestamp() + seconds, groups=["writers"])
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/x-ndjson"}
+    reply = asyncio.run(asgi_calls.request(served, method, url, body, headers=headers, act=act))
+    assert reply.status == 200
+    return reply.parts
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_a_stream_ends_when_its_token_expires(
+    kind: str, issued: Served, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expire() -> None:
+        clock.instant = datetime.now(UTC) + timedelta(hours=1)
+        monkeypatch.setattr(issued.service.tokens._jwts, "_clock", clock)  # type: ignore[union-attr]  # it has tokens
+
+    # Without its end, which only a response has that is complete.
+    assert None in stream(issued, kind, 600, lambda: None)
+    assert None not in stream(issued, kind, 600, expire)
+
+
+def test_a_request_that_waits_ends_when_its_token_expires(
+    issued: Served, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = sign(exp=datetime.now(UTC).timestamp() + 600, groups=["writers"])
+    newest = issued.graph.snapshot().commit.id
+    wait = BranchWatchers.wait
+
+    async def wait_and_expire(*args: Any) -> Any:
+        done = await wait(*args)
+        clock.instant = datetime.now(UTC) + timedelta(hours=1)
+        monkeypatch.setattr(issued.service.tokens._jwts, "_clock", clock)  # type: ignore[union-attr]  # it has tokens
+        return done
+
+    monkeypatch.setattr(BranchWatchers, "wait", wait_and_expire)
+
+    # Within a second of its end, and not after the minute that it would wait for.
+    answer = issued.client.get(
+        f"/graphs/people/changes?since={newest}&wait=60", headers={"Authorization": f"Bearer {token}"}
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
 
 
 def until(holds: Any) -> None:

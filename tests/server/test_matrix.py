@@ -1,6 +1,8 @@
 """Every route for everybody: who is not recognised gets 401, who may not gets 403 (404 for stored queries)."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from fastapi.routing import APIRoute
@@ -45,6 +47,42 @@ def test_only_who_may_gets_in(route: Route, served: Served) -> None:
     expected = {role: 401 if role in UNKNOWN else route.refusal for role in ROLES if role not in route.who}
     assert {role: found[role] for role in expected} == expected
     assert {role: found[role] // 100 for role in route.who} == dict.fromkeys(route.who, 2)
+
+
+def find_parameters() -> dict[tuple[str, str], list[str]]:
+    """The names that may stand in the query string, by method and path of the routes."""
+    return {
+        (method, route.path): [field.alias for field in route.dependant.query_params]
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods or ()
+    }
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_every_route_refuses_parameters_that_it_does_not_have(route: Route, served: Served) -> None:
+    known = find_parameters()[route.method, route.path]
+    url = route.url or route.path
+
+    def ask(name: str) -> str:
+        asked = replace(route, url=f"{url}{'&' if '?' in url else '?'}{name}=true")
+        status, text = request(served, asked, "admin")
+        assert (status, json.loads(text)["code"]) == (400, "bad_request")
+        return text
+
+    # Of two letters, one is too few to tell what was meant.
+    misspelled = {name: ask(f"{name}_") for name in known if len(name) > 3}
+
+    assert "parameter `q_9`; it has" in ask("q_9")
+    assert [name for name, text in misspelled.items() if f"did you mean `{name}`?" not in text] == []
+
+
+@pytest.mark.parametrize("method, path", [("POST", "/graphs"), ("DELETE", "/graphs/people"), ("GET", "/healthz")])
+def test_so_do_those_beside_the_table(method: str, path: str, served: Served) -> None:
+    answer = served.client.request(method, f"{path}?q_9=true", headers=served.as_role("admin"))
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if "{graph}" in route.path], ids=str)

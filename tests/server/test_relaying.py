@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message
 from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
 from omnigraph.engine.query_budget import QueryCancelledError
 from omnigraph.graph import Graph
+from omnigraph.lang.source import Source
 from omnigraph.runtime import Runtime
 from omnigraph.server.fleet import Fleet
 from omnigraph.server.http.app import build_app
@@ -29,6 +30,7 @@ from worlds import FAST
 
 LIMITS = ServerLimits(threads=4, requests_per_actor=2)
 MUTATE, QUERY = "/graphs/people/mutate", "/graphs/people/query"
+FRIENDS = "/graphs/people/queries/friends"
 
 
 @dataclass
@@ -60,12 +62,13 @@ class Worker:
         method: str | None = None,
         query_string: bytes = b"",
         document: dict[str, Any] | None = None,
+        role: str = "admin",
         **body: Any,
     ) -> Answer:
-        """Send a request of the admin: by default POST with a body, else GET."""
+        """Send a request, of the admin unless another role is named: by default POST with a body, else GET."""
         headers = {
             "host": "localhost:8080",
-            "authorization": f"Bearer {TOKENS['admin']}",
+            "authorization": f"Bearer {TOKENS[role]}",
             "accept": accept,
             "content-type": "application/json",
         }
@@ -417,6 +420,65 @@ def test_a_long_query_is_run_elsewhere_and_known_from_then_on(tmp_path: Path, mo
         assert (await first.ask(QUERY, query=ALL)).status_code == 200
 
     run(tmp_path, scenario, serving_count=1)
+
+
+def test_long_queries_of_one_actor_take_no_place_of_the_reads_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries that do not end have their places elsewhere, and no read waits for one of them."""
+    monkeypatch.setattr("omnigraph.server.service.LONG_SECONDS", 0.01)
+    monkeypatch.setattr("omnigraph.server.fleet._FIRST_KNOWN_SECONDS", 1_000.0)
+    query = Graph.query
+    release = threading.Event()
+    held: list[threading.Thread] = []
+
+    def hold(graph: Graph, source: Source, *arguments: Any, budget: Any, **named: Any) -> object:
+        if source.text.endswith("// slow"):
+            held.append(threading.current_thread())
+            try:
+                while not release.is_set():
+                    budget.check()
+                    time.sleep(0.005)
+            finally:
+                held.remove(threading.current_thread())
+        return query(graph, source, *arguments, budget=budget, **named)
+
+    async def scenario(made: list[Worker]) -> None:
+        asked, long = made
+        monkeypatch.setattr(Graph, "query", hold)
+
+        async def hold_until(elsewhere: int, running: int) -> None:
+            """Wait until the other worker has that many, of which some run, and this one none."""
+            expected = (0, elsewhere, running)
+            for _ in range(20_000):
+                if (asked.service.admission.working, long.service.admission.working, len(held)) == expected:
+                    return
+                await asyncio.sleep(0.01)
+            raise AssertionError(expected)
+
+        slow = [asyncio.ensure_future(asked.ask(QUERY, query=f"{ALL} // slow"))]
+        await hold_until(1, 1)
+        # Known from then on; and a busy machine must not make a read of the others long.
+        monkeypatch.setattr("omnigraph.server.service.LONG_SECONDS", 1_000.0)
+        slow += [asyncio.ensure_future(asked.ask(QUERY, query=f"{ALL} // slow")) for _ in range(3)]
+        # Three quarters of the threads are for one actor; the fourth query waits for its own actor's.
+        await hold_until(4, 3)
+        reads = [await asked.ask(FRIENDS, role="reader", params={"n": "Ada"}) for _ in range(20)]
+        refused = await asked.ask(QUERY, query=f"{ALL} // slow")
+        await hold_until(4, 3)
+        other = asyncio.ensure_future(asked.ask(QUERY, role="reader", query=f"{ALL} // slow"))
+        await hold_until(5, 4)
+        more = await asked.ask(FRIENDS, role="writer", params={"n": "Ada"})
+        are_held = not any(task.done() for task in (*slow, other))
+        release.set()
+        answers = [await task for task in (*slow, other)]
+
+        assert [answer.status_code for answer in (*reads, more)] == [200] * 21
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+        assert are_held
+        assert [answer.status_code for answer in answers] == [200] * 5
+
+    run(tmp_path, scenario, serving_count=1, requests=4)
 
 
 def test_metrics_are_those_of_every_worker_that_answers(tmp_path: Path) -> None:

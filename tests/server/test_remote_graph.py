@@ -6,13 +6,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import errors_reference
@@ -31,7 +34,9 @@ SLOW = """query slow() { match { $a: Person $b: Person $c: Person $d: Person $e:
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     home = tmp_path_factory.mktemp("client")
-    with running(laid_out(home), home) as found:
+    graph = laid_out(home)
+    (home / "queries" / "slow.gq").write_text(SLOW, encoding="utf-8")
+    with running(graph, home) as found:
         yield found
 
 
@@ -267,6 +272,26 @@ def test_rows_are_read_as_they_arrive(remote: og.RemoteGraph) -> None:
     assert remote.query(ALL).commit_id == rows.commit_id
 
 
+def test_rows_of_any_number_are_read_with_the_memory_of_a_few(remote: og.RemoteGraph) -> None:
+    pairs = "query q($n: [I64]) { match { each $x in $n  each $y in $n } return { $x as x, $y as y } }"
+    rows, before = 0, pa.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        with remote.query_stream(pairs, params={"n": range(1_500)}) as batches:
+            size, most = 0, 0
+            for batch in batches:
+                rows += batch.num_rows
+                size += batch.nbytes
+                most = max(most, pa.total_allocated_bytes() - before)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert (rows, size) == (1_500**2, 16 * 1_500**2)
+    # What was read is not kept, neither as bytes of the response nor as rows.
+    assert most + peak < size / 4
+
+
 def test_a_stream_that_is_left_early_harms_nothing_that_follows(remote: og.RemoteGraph) -> None:
     with remote.query_stream(NUMBERS, params={"n": range(60_000)}) as rows:
         next(iter(rows))
@@ -279,16 +304,44 @@ def test_a_mistake_in_a_streamed_query_is_raised_before_any_row(remote: og.Remot
         remote.query_stream("match { $p: Persn } return { $p.name }")
 
 
-def test_a_query_is_cancelled_by_the_id_that_its_client_chose(remote: og.RemoteGraph) -> None:
+def read_stream(remote: og.RemoteGraph, **given: Any) -> None:
+    with remote.query_stream(SLOW, **given) as rows:
+        rows.read_all()
+
+
+SLOW_CALLS: dict[str, Callable[..., object]] = {
+    "query_stream": read_stream,
+    "query": lambda remote, **given: remote.query(SLOW, **given),
+    "sql": lambda remote, **given: remote.sql(
+        "select count(*) n from Person a, Person b, Person c, Person d, Person e, Person f, Person g"
+        " where a.name || b.name || c.name || d.name || e.name || f.name || g.name like '%nobody%'",
+        **given,
+    ),
+    "cypher": lambda remote, **given: remote.cypher(
+        "MATCH (a:Person), (b:Person), (c:Person), (d:Person), (e:Person)"
+        " WHERE a.name + b.name + c.name + d.name + e.name CONTAINS 'nobody' RETURN a.name",
+        **given,
+    ),
+    "invoke": lambda remote, **given: remote.invoke("slow", **given),
+}
+
+
+@pytest.fixture(scope="module")
+def crowd(remote: og.RemoteGraph) -> str:
+    """A branch with so many people that their combinations take long."""
     remote.branches.create("crowd")
     people = [{"type": "Person", "data": {"name": f"many{number}"}} for number in range(25)]
     remote.load(people, mode="append", branch="crowd")
+    return "crowd"
+
+
+@pytest.mark.parametrize("call", SLOW_CALLS)
+def test_a_query_is_cancelled_by_the_id_that_its_client_chose(call: str, remote: og.RemoteGraph, crowd: str) -> None:
     ended: list[og.OmnigraphError] = []
 
     def ask() -> None:
         try:
-            with remote.query_stream(SLOW, branch="crowd", query_id="mine") as rows:
-                rows.read_all()
+            SLOW_CALLS[call](remote, branch=crowd, query_id="mine")
         except og.OmnigraphError as error:
             ended.append(error)
 

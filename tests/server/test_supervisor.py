@@ -1,6 +1,8 @@
 """What the parent of workers makes of processes that end."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -18,6 +20,8 @@ from omnigraph.server.workers.supervisor import Supervisor
         # One that could not start, or was killed while it did, had nothing to complete.
         (WorkerState.STARTING, 3, False),
         (WorkerState.STARTING, -9, False),
+        # Nor has one that completed everything, and took too long to end its process.
+        (WorkerState.ENDED, -9, False),
     ],
 )
 def test_a_stopped_server_has_abandoned_work_only_of_workers_that_answered(
@@ -36,3 +40,25 @@ def test_a_stopped_server_has_abandoned_work_only_of_workers_that_answered(
 
     assert supervisor._is_abandoned is is_abandoned
     assert not worker.slot.is_ready
+
+
+def test_a_worker_that_has_ended_collects_no_garbage() -> None:
+    """Where processes wait for the processor, that took longer than their server gave them to end."""
+    program = """
+import atexit, gc, os, sys
+from types import SimpleNamespace
+from omnigraph.server.workers import worker_process
+from omnigraph.server.workers.worker_settings import WorkerSettings
+
+server = SimpleNamespace(run=lambda sockets: None)
+settings = SimpleNamespace(parent=os.getppid(), is_long=False, status_fd=os.dup(2))
+worker_process.build_worker = lambda *_: (server, [])
+WorkerSettings.read = lambda _: settings
+sys.argv = ["worker", "0"]
+worker_process.main()
+left = len(gc.get_objects())
+atexit.register(lambda: print(gc.get_freeze_count() > 10_000, left < 1_000))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "True True\n"

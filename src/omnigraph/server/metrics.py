@@ -123,8 +123,8 @@ def _format_sample(name: str, labels: Labels, value: float) -> str:
 def _format_number(value: float) -> str:
     if float(value).is_integer():
         return f"{value:.0f}"
-    # The six digits of `g` are enough for a duration, but not for a number of bytes or a timestamp.
-    return f"{value:.16g}" if value >= 1e6 else f"{value:g}"
+    # The six digits of a plain `g` lose what is added to a large sum.
+    return f"{value:.16g}"
 
 
 def _escape(text: str) -> str:

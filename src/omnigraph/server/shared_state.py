@@ -37,6 +37,8 @@ class WorkerState(IntEnum):
     STARTING = 1
     READY = 2
     """It serves requests."""
+    ENDED = 3
+    """It has completed its requests and closed its graphs; what is left is the end of its process."""
 
 
 class _Header(IntEnum):

@@ -5,6 +5,8 @@ on the one before, would wait for each of them in turn. And it reads a file in p
 each of which waits for the one before.
 """
 
+import atexit
+import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -27,7 +29,7 @@ _BATCH_ROWS = 2_048
 
 _lock = threading.Lock()
 # Removed when the process ends. It is empty: a file is removed once it is read.
-_directories: list["tempfile.TemporaryDirectory[str]"] = []
+_directories: list[str] = []
 
 
 class LargeFileError(ValueError):
@@ -80,9 +82,11 @@ def decode_file(dataset: LanceDataset, name: str, fragment: int, data: bytes, co
 def _get_directory() -> str:
     with _lock:
         if not _directories:
-            _directories.append(tempfile.TemporaryDirectory(prefix="omnigraph-", ignore_cleanup_errors=True))
+            _directories.append(tempfile.mkdtemp(prefix="omnigraph-"))
+            # Not a `TemporaryDirectory`, which warns when it is left to the end of the process.
+            atexit.register(shutil.rmtree, _directories[0], ignore_errors=True)
         # One for all: Lance gives each file a name of its own, and a long-lived process has many versions.
-        return _directories[0].name
+        return _directories[0]
 
 
 def encode_rows(twin: LanceDataset, rows: pa.Table) -> tuple[dict[str, Any], bytes]:

@@ -125,10 +125,12 @@ class RemoteReads:
         engine: QueryEngine | str = QueryEngine.AUTO,
         master: str | None = None,
         progress: Callable[[QueryProgress], None] | None = None,
+        query_id: str | None = None,
     ) -> Result:
         """Run a query on one state of the graph; see `Graph.query`. All rows are fetched; never on Spark.
 
-        For more rows than fit into memory, use `query_stream`. `progress` is accepted but never called.
+        For more rows than fit into memory, use `query_stream`. `progress` is accepted but never called. With a
+        `query_id` of the caller's, `running` lists the query until it ends, and `cancel` ends it.
         """
         del progress
         if master is not None:
@@ -145,6 +147,7 @@ class RemoteReads:
             seconds=seconds,
             memory_bytes=memory_bytes,
             engine=engine,
+            query_id=query_id,
         ) as rows:
             return rows.read_all()
 
@@ -196,10 +199,11 @@ class RemoteReads:
         engine: Engine | str = Engine.LOCAL,
         master: str | None = None,
         progress: Callable[[QueryProgress], None] | None = None,
+        query_id: str | None = None,
     ) -> Result:
         """Run a SQL query on one state of the graph; see `Graph.sql`. All rows are fetched; never on Spark.
 
-        `progress` is accepted but never called.
+        `progress` is accepted but never called. `query_id` is that of `query`.
         """
         del progress
         if parse_choice("engine", Engine, engine) is Engine.SPARK or master is not None:
@@ -210,6 +214,7 @@ class RemoteReads:
             **build_state(branch, snapshot, at),
             "seconds": seconds,
             "memory_bytes": memory_bytes,
+            "query_id": query_id,
         }
         return self._calls.fetch_rows("sql", body=body)
 
@@ -229,10 +234,11 @@ class RemoteReads:
         engine: QueryEngine | str = QueryEngine.AUTO,
         master: str | None = None,
         progress: Callable[[QueryProgress], None] | None = None,
+        query_id: str | None = None,
     ) -> Result:
         """Run a statement of Cypher on one state of the graph; see `Graph.cypher`. All rows are fetched.
 
-        It never runs on Spark. `progress` is accepted but never called.
+        It never runs on Spark. `progress` is accepted but never called. `query_id` is that of `query`.
         """
         del progress
         if master is not None:
@@ -247,6 +253,7 @@ class RemoteReads:
             "seconds": seconds,
             "memory_bytes": memory_bytes,
             **_build_engine(engine),
+            "query_id": query_id,
         }
         return self._calls.fetch_rows("cypher", body=body, source=Source(text, "statement.cypher"))
 
@@ -260,13 +267,15 @@ class RemoteReads:
         at: datetime | None = None,
         seconds: float | None = None,
         memory_bytes: int | None = None,
+        query_id: str | None = None,
     ) -> Result:
-        """Run a stored read query; run a stored mutation with `invoke_mutation`."""
-        limits = {"seconds": seconds, "memory_bytes": memory_bytes}
+        """Run a stored read query; run a stored mutation with `invoke_mutation`. `query_id` is that of `query`."""
         body = {
             **encode_params(params),
             **build_state(branch, snapshot, at),
-            **limits,
+            "seconds": seconds,
+            "memory_bytes": memory_bytes,
+            "query_id": query_id,
         }
         return self._calls.fetch_rows("queries", name, body=body)
 

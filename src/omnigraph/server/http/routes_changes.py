@@ -232,6 +232,8 @@ async def _wait_for_commit(
         return (await service.run(request, partial(graph.snapshot, branch=branch))).commit.id
 
     while True:
+        # A token that expires, or is taken away, waits no longer.
+        service.check_access(request)
         # For this request itself: its policy counts, and the poll of all may have been a moment earlier.
         head = await read_head()
         left = end - clock.monotonic()

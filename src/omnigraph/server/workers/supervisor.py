@@ -166,7 +166,8 @@ class Supervisor:
         error = self._read_error(worker)
         (self._home / f"{slot.index}-{slot.generation}.sock").unlink(missing_ok=True)
         worker.process = None
-        # One that never answered, because it could not start or was ended as it did, had no requests.
+        # One that never answered, because it could not start or was ended as it did, had no requests; one that closed
+        # its graphs has none left.
         is_abandoned = code != 0 and slot.is_ready and not worker.is_needless
         slot.reap()
         if self._shared.stage is not ServerStage.SERVE:
@@ -239,7 +240,7 @@ class Supervisor:
         """End all workers at once, with whatever they run."""
         running = [worker for worker in self._workers if worker.process is not None]
         for worker in running:
-            self._is_abandoned = True
+            self._is_abandoned |= worker.slot.is_ready
             worker.process.kill()  # type: ignore[union-attr]  # selected above
         for worker in running:
             worker.process.wait()  # type: ignore[union-attr]  # selected above

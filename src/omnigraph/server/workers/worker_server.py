@@ -64,6 +64,8 @@ class WorkerServer(DrainingServer):
         """Close all connections."""
         await self._relay_server.close()
         await super().shutdown(sockets)
+        # From here on, nothing is abandoned with the process.
+        self._fleet.slot.state = WorkerState.ENDED
 
     def _publish(self, counter: int) -> None:
         slot = self._fleet.slot
