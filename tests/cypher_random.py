@@ -164,9 +164,9 @@ class StatementBuilder:
             text += f" ORDER BY {', '.join(keys)}"
             self.has_order = True
             if self._chance(0.3):
-                text += f" SKIP {self.random.randint(0, 2)}"
+                text += f" SKIP {self.random.choice(('0', '1', '2', '3 - 2', 'toInteger(1.5)'))}"
             if self._chance(0.4):
-                text += f" LIMIT {self.random.randint(0, 4)}"
+                text += f" LIMIT {self.random.choice(('0', '1', '3', '4', '1 + 1', '7 / 2'))}"
         return text
 
     def _build_items(self, *, is_last: bool = False) -> tuple[list[str], dict[str, tuple[str, str]]]:
@@ -198,6 +198,10 @@ class StatementBuilder:
         if self._chance(0.3):
             return "count(*)"
         function = self.random.choice(("count", "sum", "min", "max"))
+        if self._chance(0.15):
+            # A comprehension over what an aggregate has collected.
+            items = f"x IN collect({self.build_expression('int', 1)}) WHERE x > {self.random.randint(0, 3)}"
+            return self.random.choice((f"size([{items}])", f"CASE WHEN any({items}) THEN 1 ELSE 0 END"))
         if self._chance(0.1):
             return f"percentileDisc({self.build_expression('int', 1)}, 0.5)"
         return f"{function}({distinct}{self.build_expression('int', 1)})"
@@ -256,6 +260,9 @@ class StatementBuilder:
             variable = self._name("r")
             self.scope[variable] = ("edges" if length else "edge", owner)
         properties = self._build_properties(owner) if self._chance(0.05) else ""
+        if length and types == ":Follows" and self._chance(0.3):
+            variable = variable or self._name("r")
+            properties += f" WHERE {variable}.nr {self.random.choice(('<', '>', '<>'))} {self.random.randint(0, 9)}"
         body = f"-[{variable}{types}{length}{properties}]-"
         if is_both:
             return body, "" if name != "Follows" or types != ":Follows" else "Person"
@@ -291,6 +298,7 @@ class StatementBuilder:
                     f"size({numbers})",
                     f"{numbers}[{self.random.choice((0, -1, 5))}]",
                     self._build_pattern_value("COUNT"),
+                    self._build_cut_count(),
                     *self._build_lengths(),
                 )
             case "float":
@@ -317,6 +325,7 @@ class StatementBuilder:
                     f"{parts[0]}[-2..-1]",
                     f"reverse({parts[0]})",
                     f"({parts[0]} + {self._build_leaf(inner)})",
+                    self._build_cut_list(kind),
                     *(
                         (f"range(0, size({parts[0]}) - 1)",)
                         if kind == "ints"
@@ -331,7 +340,10 @@ class StatementBuilder:
         choices = [name for name, (own, _) in self.scope.items() if own == kind]
         for name, (own, owner) in self.scope.items():
             if own in ("node", "edge"):
-                choices.extend(f"{name}.{key}" for key in PROPERTIES[owner].get(kind, ()))
+                choices.extend(
+                    f"{name}['{key}']" if self._chance(0.1) else f"{name}.{key}"
+                    for key in PROPERTIES[owner].get(kind, ())
+                )
         if choices and self._chance(0.75):
             return self.random.choice(choices)
         return self.random.choice(CONSTANTS[kind])
@@ -384,6 +396,41 @@ class StatementBuilder:
             more = self.random.choice(("MATCH (z)-->() RETURN z", "WITH count(z) AS c WHERE c > 1 RETURN c"))
             return f"{word} {{ {named} {more} }}"
         return f"{word} {{ MATCH ({start}){hop}({inner}){where} }}"
+
+    def _build_start(self) -> str:
+        people = [name for name in self._names_of("node") if self.scope[name][1] in ("Person", "Named", "")]
+        return self.random.choice(people) if people and self._chance(0.8) else ":Person"
+
+    def _build_cut_count(self) -> str:
+        """Return a count of rows that are made distinct, cut or united."""
+        start = self._build_start()
+        hop = self.random.choice(("-[:Follows]->", "-[:Follows]-", "-[:ACTED_IN]->", "-->"))
+        named = f"MATCH ({start}){hop}(z)"
+        more = (
+            "WITH DISTINCT z RETURN z",
+            "WITH DISTINCT z MATCH (z)--(y) RETURN y",
+            "WITH DISTINCT z WHERE z.name > 'B' RETURN z",
+            f"WITH z LIMIT {self.random.randint(0, 3)} RETURN z",
+            "WITH z SKIP 1 RETURN z",
+            f"MATCH (z)--(y) RETURN DISTINCT {self.random.choice(('z, y', 'y'))}",
+            f"RETURN z UNION MATCH ({start})--(z) RETURN z",
+            f"RETURN z UNION ALL MATCH ({start})--(z) RETURN z",
+            "RETURN z.name AS k UNION RETURN 'Ann' AS k",
+        )
+        return f"COUNT {{ {named} {self.random.choice(more)} }}"
+
+    def _build_cut_list(self, kind: str) -> str:
+        """Return the first values of what a pattern finds, in an order."""
+        value, label = ("z.title", "Movie") if kind == "texts" else ("z.released", "Movie")
+        if self._chance(0.5):
+            value, label = ("z.name", "Person") if kind == "texts" else ("z.born", "Person")
+        hop = "-[:Follows]->" if label == "Person" else "-[:ACTED_IN]->"
+        distinct = self.random.choice(("", "DISTINCT "))
+        cut = self.random.choice(("", " LIMIT 1", " SKIP 1", " SKIP 1 LIMIT 2", " LIMIT 0"))
+        order = f"ORDER BY k{self.random.choice(('', ' DESC'))}{cut}"
+        return (
+            f"COLLECT {{ MATCH ({self._build_start()}){hop}(z:{label}) WITH {distinct}{value} AS k {order} RETURN k }}"
+        )
 
     def _build_lengths(self) -> list[str]:
         names = [f"length({name})" for name in self._names_of("path")]

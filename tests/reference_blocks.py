@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from omnigraph.lang.query_ast import BlockKind
-from omnigraph.query.expr import Aggregate, Bm25, Expr, Nearest, ParamRef
-from omnigraph.query.logical_plan import EachBlock, EitherBlock, Exists, OptionalMatch, Pattern, ValueBlock
+from omnigraph.query.expr import Aggregate, Bm25, Expr, Nearest
+from omnigraph.query.logical_plan import Count, EachBlock, EitherBlock, Exists, OptionalMatch, Pattern, ValueBlock
 from reference_scalars import CalculationError
 from reference_unions import widened
 from reference_values import elements
@@ -28,7 +28,7 @@ class Reader(Protocol):
 
     def fold(self, aggregate: Aggregate, group: list[Match]) -> Any: ...
 
-    def count(self, count: int | ParamRef | None, otherwise: int) -> int: ...
+    def count(self, count: Count | None, otherwise: int) -> int: ...
 
     def union_records(self, rank: Nearest | Bm25) -> Sequence[Mapping[str, Any]]: ...
 

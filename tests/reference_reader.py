@@ -59,7 +59,7 @@ from omnigraph.query.expr import (
 )
 from omnigraph.query.expr_tree import find_variable, find_variables
 from omnigraph.query.expr_types import ROW
-from omnigraph.query.logical_plan import Hop, HopDirection, Pattern, ReadQuery
+from omnigraph.query.logical_plan import Count, Hop, HopDirection, Pattern, ReadQuery
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 from reference_blocks import add_blocks
@@ -535,10 +535,11 @@ class _Reader:
         for expr, descending in keys:
             rows.sort(key=lambda row, expr=expr: _sortable(row.value(expr)), reverse=descending)  # type: ignore[misc]  # mypy can't infer a lambda with a default
 
-    def count(self, count: int | ParamRef | None, otherwise: int) -> int:
+    def count(self, count: Count | None, otherwise: int) -> int:
         """The value of a limit or offset."""
-        given = self.params[count.name] if isinstance(count, ParamRef) else count
-        return otherwise if given is None else int(given)
+        if count is None:
+            return otherwise
+        return count if isinstance(count, int) else int(self.value(count, {}))
 
 
 @dataclass(frozen=True)

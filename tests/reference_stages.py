@@ -11,13 +11,12 @@ from omnigraph.query.expr import (
     AggregateFunction,
     Expr,
     OrderTerm,
-    ParamRef,
     ValueRef,
     Window,
     WindowFunction,
 )
 from omnigraph.query.expr_tree import find_windows
-from omnigraph.query.logical_plan import ReadQuery, StageVariable, UnionSource
+from omnigraph.query.logical_plan import Count, ReadQuery, StageVariable, UnionSource
 from omnigraph.schema.types import Scalar
 from reference_unions import widened
 from reference_walks import is_walk
@@ -33,7 +32,7 @@ class Evaluator(Protocol):
 
     def condition(self, expr: Expr, match: Row) -> bool | None: ...
 
-    def count(self, count: int | ParamRef | None, otherwise: int) -> int: ...
+    def count(self, count: Count | None, otherwise: int) -> int: ...
 
 
 class ResultRow(Protocol):

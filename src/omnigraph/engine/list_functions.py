@@ -179,7 +179,8 @@ def sort_lists(lists: pa.Array) -> pa.Array:
 def drop_repeated(lists: pa.Array) -> pa.Array:
     """Return each list without repetitions; the first of equal elements stays."""
     values, owners, counts, valid = _flatten(lists)
-    codes = values.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    # Null is a value of its own, and elements of Cypher's lists may be null.
+    codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
     owner_numbers = owners.to_numpy(zero_copy_only=False)
     # The first row of each pair of list and value, in the order of the rows.
     pairs = owner_numbers * (int(codes.max(initial=0)) + 1) + codes

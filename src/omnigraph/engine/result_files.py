@@ -120,6 +120,8 @@ def encode_json_values(field: pa.Field, column: pa.Array) -> list[object]:
         return encode_json_column(type_from_arrow(field), column)
     # Nodes, edges and records are structs: their fields are encoded column by column, then zipped to objects.
     names = [child.name for child in field.type]
+    if not names:
+        return list(column.to_pylist())
     columns = [encode_json_values(child, column.field(index)) for index, child in enumerate(field.type)]
     objects: list[object] = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
     if not column.null_count:

@@ -95,7 +95,9 @@ def evaluate_record(expr: RecordExpr, evaluate: Evaluate, size: int, log: Overfl
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(columns, fields, strict=True)
     ]
-    return pa.StructArray.from_arrays(casts, fields=fields)
+    # Without columns, only the mask tells how many rows there are.
+    mask = None if casts else build_array(np.zeros(size, np.bool_))
+    return pa.StructArray.from_arrays(casts, fields=fields, mask=mask)
 
 
 def evaluate_case(expr: Case, evaluate: Evaluate, size: int, log: OverflowLog | None = None) -> pa.Array:

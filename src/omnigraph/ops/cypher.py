@@ -26,7 +26,7 @@ def build_cypher_call(call: QueryCall, *, is_strict: bool = False) -> QueryCall:
     params = {name: _read_value(value) for name, value in call.params.items()}
 
     def prepare(session: Session, schema_id: str, catalog: Catalog, check: Callable[[], None]) -> PreparedRead:
-        given = infer_parameters(params)
+        given = infer_parameters(params, call.source.text)
         key = (call.source.text, f"cypher {is_strict} {given!r}", schema_id)
 
         def build() -> PreparedText:
@@ -54,7 +54,7 @@ def _prepare(
         raise LimitError.text_too_large(source.name, limit)
     statement = parse_cypher(source).require(source)
     check()
-    bound = bind_cypher(statement, source, catalog, infer_parameters(params), is_strict=is_strict)
+    bound = bind_cypher(statement, source, catalog, infer_parameters(params, source.text), is_strict=is_strict)
     read = bound.require(source)
     assert isinstance(read, ReadQuery)  # noqa: S101 - `require` raises if binding failed
     check()

@@ -241,7 +241,7 @@ class RecordExpr(_NonNullExpr):
 
     def __post_init__(self) -> None:
         names = [name for name, _ in self.items]
-        require(bool(names) and len(set(names)) == len(names), "the fields of a record have different names")
+        require(len(set(names)) == len(names), "the fields of a record have different names")
 
     @property
     def type(self) -> RecordOf:

@@ -244,6 +244,8 @@ def find_foreign(expr: Expr, known: Collection[Expr]) -> Expr | None:
         if isinstance(part, Prop | Identity) and part.variable in wholes:
             continue
         children = list_children(part)
+        if isinstance(part, RecordExpr) and not children:
+            continue
         if not children or isinstance(part, Entity | Aggregate | Window | Rank | TextMatch | Snippet | FuzzyScore):
             return part
         stack.extend(reversed(children))

@@ -15,11 +15,13 @@ from typing import TypeAlias, assert_never
 
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.lang.source import Span
+from omnigraph.query.counts import is_calculated
 from omnigraph.query.expr import (
     Aggregate,
     AggregateFunction,
     ArrayOf,
     Bm25,
+    Computed,
     Distance,
     EdgeRef,
     Entity,
@@ -489,7 +491,7 @@ def _index_shared(shared: Iterable[SharedVariable]) -> dict[str, ExprType]:
     return {each.variable: each.type for each in shared}
 
 
-Count: TypeAlias = int | ParamRef
+Count: TypeAlias = int | ParamRef | Computed
 
 # Each of the two lists of `rrf` has max(RRF_LIMIT_FACTOR * (limit + offset), RRF_MIN_ROWS) rows: a row that is not at
 # the top of either list can still have the largest sum.
@@ -559,6 +561,8 @@ class ReadQuery:
         for count in (self.limit, self.offset):
             if isinstance(count, ParamRef):
                 require(is_whole(count, at_least=0), "limit and offset are whole numbers")
+            elif isinstance(count, Computed):
+                require(is_calculated(count), "limit and offset read no rows")
             elif count is not None:
                 require(count >= 0, "limit and offset are at least 0")
 
@@ -599,7 +603,7 @@ class ReadQuery:
         for expr in self.results:
             _check_variables(expr, bound)
         declared = {param.name: param for param in self.params}
-        counts = [count for count in (self.limit, self.offset) if isinstance(count, ParamRef)]
+        counts = [count for count in (self.limit, self.offset) if isinstance(count, ParamRef | Computed)]
         for expr in (*self.results, *iter_predicates(self.pattern), *counts):
             for part in walk(expr):
                 if isinstance(part, ParamRef | RecordsParam):

@@ -60,7 +60,7 @@ from omnigraph.engine.tables.union_reader import UnionReader
 from omnigraph.engine.value_store import to_stored_type
 from omnigraph.errors import LimitError
 from omnigraph.options import Options
-from omnigraph.query.expr import Expr, OrderTerm
+from omnigraph.query.expr import Computed, Expr, OrderTerm
 from omnigraph.query.expr_tree import find_windows, walk
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.union_types import TYPE_COLUMN, is_union
@@ -403,6 +403,8 @@ class _LocalHost:
 
     def resolve_limit(self, limit: Count) -> int:
         """Return the number that the limit of a block is."""
+        if isinstance(limit, Computed):
+            raise UnsupportedForm("a limit that is calculated")
         value = limit if isinstance(limit, int) else self._context.inputs.resolve(limit)
         if not isinstance(value, int) or value < 0:
             # An error only where there is a match.

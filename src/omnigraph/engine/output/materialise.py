@@ -102,6 +102,9 @@ def materialise(values: pa.Array, type_: ExprType, context: ExecutionContext, *,
                 )
                 for index, (_, field_type) in enumerate(fields)
             ]
+            # An empty map has no columns to build.
+            if not columns:
+                return values
             return pa.StructArray.from_arrays(columns, fields=list(target), mask=_find_missing(values))
         case ArrayOf(element=element):
             target = build_output_field("", type_, context.catalog, nullable=nullable).type

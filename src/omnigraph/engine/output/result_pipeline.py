@@ -27,7 +27,8 @@ from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.search.ranking import rank_rows, score_rows
 from omnigraph.engine.search.search_arguments import reserve
-from omnigraph.query.expr import LIST_RANKS, Expr, ListRank, Nearest, Rank, Rrf, Window
+from omnigraph.query.counts import fold_number
+from omnigraph.query.expr import LIST_RANKS, Computed, Expr, ListRank, Nearest, ParamRef, Rank, Rrf, Window
 from omnigraph.query.expr_tree import find_variable, find_windows, walk
 from omnigraph.query.logical_plan import Count, ReadQuery
 from omnigraph.query.params import ParameterError, ParameterProblem
@@ -145,16 +146,27 @@ def resolve_count(count: Count | None, word: str, inputs: QueryInputs) -> int | 
     """Return a number of rows, which may be a parameter.
 
     Raises:
-        ParameterError: It is negative.
+        ParameterError: It is negative, or parameters make no whole number.
     """
     if count is None or isinstance(count, int):
         return count
+    if isinstance(count, Computed):
+        return _calculate_count(count, word, inputs)
     value = inputs.resolve(count)
     assert isinstance(value, int)  # noqa: S101 - the binder checked the type, and that the parameter is required
     if value < 0:
         reason = f"parameter `${count.name}: {count.type}`: `{word}` takes a whole number of at least 0, got {value}"
         raise ParameterError([ParameterProblem(count.name, reason, str(count.type), str(value))])
     return value
+
+
+def _calculate_count(count: Computed, word: str, inputs: QueryInputs) -> int:
+    value = fold_number(count, inputs.resolve)
+    if isinstance(value, int) and value >= 0:
+        return value
+    names = [part.name for part in walk(count) if isinstance(part, ParamRef)]
+    reason = f"`{word}` takes a whole number of at least 0, but `{count.text}` is {'null' if value is None else value}"
+    raise ParameterError([ParameterProblem(names[0] if names else word, reason, str(count.type), str(value))])
 
 
 def _expand_multiplicity(query: ReadQuery, bindings: Bindings, budget: Budget) -> Bindings:

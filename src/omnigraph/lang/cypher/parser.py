@@ -1,6 +1,8 @@
 """The text of a Cypher statement into its tree: clauses, `UNION`, recovery at the next clause."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from omnigraph.lang.cursor import EnoughError, GaveUpError, ParseResult
@@ -42,6 +44,12 @@ def parse_cypher(source: Source) -> ParseResult[tree.Statement]:
     return parser.cursor.build_result(statement)
 
 
+def _parse_reading(text: str) -> tree.Statement | None:
+    """Return the tree of a statement that has no mistake."""
+    parsed = parse_cypher(Source(text))
+    return parsed.tree if parsed.ok else None
+
+
 class _StatementParser:
     """The parser of clauses; expressions call it for the statements inside them."""
 
@@ -49,6 +57,7 @@ class _StatementParser:
         self.cursor = build_cursor(source)
         self.expressions = CypherExpressions(self.cursor, self.parse_inner)
         self.clause_count = 0
+        self.has_written = False
 
     # --- statements ----------------------------------------------------------------------------------
 
@@ -94,7 +103,7 @@ class _StatementParser:
         while not (cursor.is_at_end or cursor.is_at("UNION", ";") or (is_inner and cursor.is_at("}"))):
             before = cursor.index
             try:
-                clause = self._parse_clause()
+                clause = self._parse_clause(clauses)
             except GaveUpError:
                 if is_inner:
                     raise
@@ -143,7 +152,7 @@ class _StatementParser:
 
     # --- clauses -------------------------------------------------------------------------------------
 
-    def _parse_clause(self) -> Clause | None:
+    def _parse_clause(self, before: Sequence[Clause]) -> Clause | None:
         cursor = self.cursor
         token = cursor.peek()
         match token.text:
@@ -165,8 +174,14 @@ class _StatementParser:
             case "CALL":
                 return self._parse_call()
             case word if word in WRITING_WORDS:
-                refuse_writing(cursor)
-                cursor.skip_to(self._is_at_clause)
+                refuse_writing(
+                    cursor,
+                    before,
+                    partial(cursor.skip_to, self._is_at_clause),
+                    _parse_reading,
+                    has_written=self.has_written,
+                )
+                self.has_written = True
                 return None
             case _:
                 self._refuse_clause()

@@ -1,7 +1,9 @@
 """Bind the tree of a Cypher statement to a schema: a typed logical plan, or its errors, and warnings about names."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from typing import Final
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.diagnostics import StageResult
@@ -13,6 +15,9 @@ from omnigraph.query.cypher.statements import StatementBinder
 from omnigraph.query.logical_plan import ReadQuery
 from omnigraph.schema.catalog import Catalog
 from omnigraph.schema.types import ListOf, Scalar
+
+# A list of one parameter looks the same, and is none the worse for being known.
+_KEY: Final = re.compile(r"\[\s*\$(\w+)\s*\]")
 
 
 def bind_cypher(
@@ -39,9 +44,10 @@ def bind_cypher(
     return StageResult(None if findings.has_errors else bound, findings.finalize())
 
 
-def infer_parameters(params: Mapping[str, object]) -> dict[str, ParameterForm]:
-    """Return the types of the values of parameters."""
-    return {name: _infer_parameter(value) for name, value in params.items()}
+def infer_parameters(params: Mapping[str, object], text: str = "") -> dict[str, ParameterForm]:
+    """Return the types of the values of parameters, and the values of those that name a property in a statement."""
+    keys = set(_KEY.findall(text))
+    return {name: _infer_parameter(value, is_key=name in keys) for name, value in params.items()}
 
 
 def flatten_parameters(params: Mapping[str, object]) -> dict[str, object]:
@@ -64,8 +70,10 @@ def _has_parts(items: Sequence[object]) -> bool:
     return any(item is None or isinstance(item, Mapping | list | tuple) for item in items)
 
 
-def _infer_parameter(value: object) -> ParameterForm:
+def _infer_parameter(value: object, *, is_key: bool = False) -> ParameterForm:
     match value:
+        case str() if is_key:
+            return ParameterForm(type=Scalar.STRING, key=value)
         case None:
             return ParameterForm()
         case Mapping():

@@ -1,20 +1,23 @@
 """The clauses of `EXISTS { }`, `COUNT { }` and `COLLECT { }`, as the one pattern that a block of the plan has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.query.cypher import values
+from omnigraph.query.cypher.context import CypherContext
 from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
+from omnigraph.query.cypher.folding import substitute
+from omnigraph.query.cypher.mentions import has_aggregate
 from omnigraph.query.cypher.optional import make_optional
 from omnigraph.query.cypher.patterns import MatchBinder, join_late
 from omnigraph.query.cypher.scope import ComputedVariable, CypherScope, CypherVariable, EntityVariable
 from omnigraph.query.expr import Aggregate, Entity, Expr
 from omnigraph.query.expr_tree import find_aggregates, find_variables, map_children
-from omnigraph.query.logical_plan import OptionalMatch, Pattern, ValueBlock
+from omnigraph.query.logical_plan import EitherBlock, OptionalMatch, Pattern, SharedVariable, ValueBlock
 
 if TYPE_CHECKING:
     from omnigraph.query.cypher.subqueries import SubqueryBinder
@@ -114,12 +117,14 @@ class BlockBinder:
     def _bind_with(self, clause: tree.With) -> None:
         self.refuse_after_aggregates()
         projection = clause.projection
-        if projection.distinct or projection.limit is not None or projection.skip is not None:
+        if projection.limit is not None or projection.skip is not None:
             self._refuse()
         inner = self.outer.at(self.scope)
         inner.allows_aggregates = True
         named = [(item.name, inner.bind(item.value)) for item in projection.items]
         self._add(Pattern(nodes=(), blocks=tuple(inner.blocks)))
+        if projection.distinct:
+            self._make_distinct([value for _, value in named], is_whole=projection.star)
         if any(find_aggregates(value) for _, value in named):
             named = self._fold(named)
         variables = dict(self.scope.variables) if projection.star else {}
@@ -136,6 +141,13 @@ class BlockBinder:
             self.conditions.append(condition)
         else:
             self._add(Pattern(nodes=(), filters=(condition,), blocks=tuple(reader.blocks)))
+
+    def _make_distinct(self, bound: list[Expr], *, is_whole: bool) -> None:
+        """Leave one match for each combination of nodes and relationships."""
+        pattern = make_distinct(self.subqueries.context, self.pattern, bound)
+        if pattern is None or is_whole:
+            self._refuse()
+        self.pattern = pattern
 
     def _name(self, value: Expr) -> CypherVariable:
         if isinstance(value, Entity):
@@ -170,6 +182,54 @@ class BlockBinder:
             variable="", kind=kind, shared=shared, pattern=self.pattern, value=value, origin=self.expr.span
         )
         return self.subqueries.add(block, self.outer)
+
+
+def make_distinct(context: CypherContext, pattern: Pattern, bound: Sequence[Expr]) -> Pattern | None:
+    """Return a pattern with one match for each combination of values; None if one is no node or relationship of it."""
+    types = pattern.types
+    variables: dict[str, SharedVariable] = {}
+    for value in bound:
+        # What the outside binds is the same in all matches.
+        for name in find_variables(value):
+            if name in types:
+                if not isinstance(value, Entity):
+                    return None
+                variables[name] = SharedVariable(variable=name, type=types[name])
+    shared = context.find_shared(pattern)
+    if not variables and not shared:
+        return None
+    origin = bound[0].origin
+    block = EitherBlock(shared=shared, alternatives=(pattern,), variables=tuple(variables.values()), origin=origin)
+    return Pattern(nodes=(), blocks=(block,))
+
+
+def merge_last(query: tree.Query) -> tree.Query:
+    """Return a query whose last `WITH` is its `RETURN`, if it cuts or orders rows, which then only are returned."""
+    ends_in_return = isinstance(query.clauses[-1], tree.Return)
+    index = len(query.clauses) - (2 if ends_in_return else 1)
+    last = query.clauses[index] if index >= 0 else None
+    if not isinstance(last, tree.With) or last.where is not None or has_aggregate(last.projection.items):
+        return query
+    before, returned = last.projection, query.clauses[-1]
+    is_plain = not (before.distinct or before.order or before.skip is not None or before.limit is not None)
+    if is_plain or before.star:
+        return query
+    projection = before
+    if isinstance(returned, tree.Return):
+        after = returned.projection
+        is_cut = after.distinct or after.order or after.skip is not None or after.limit is not None
+        if is_cut or after.star or has_aggregate(after.items):
+            return query
+        names: dict[object, tree.Expr] = {
+            tree.Variable(name=item.name, span=item.span): item.value for item in before.items
+        }
+        read = [item.value for item in after.items]
+        if before.distinct and (len(set(read)) < len(names) or not all(value in names for value in read)):
+            return query
+        items = tuple(replace(item, value=substitute(item.value, names)) for item in after.items)
+        projection = replace(before, items=items, order=substitute(before.order, names))
+    merged = tree.Return(projection=projection, span=last.span)
+    return replace(query, clauses=(*query.clauses[:index], merged))
 
 
 def _map_tree(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:

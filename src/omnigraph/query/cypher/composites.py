@@ -76,10 +76,8 @@ def bind_list(binder: "ExpressionBinder", expr: tree.ListLiteral) -> Expr:
     return lists.build_list(binder, [binder.bind(item) for item in expr.items], expr.span)
 
 
-def build_map(binder: "ExpressionBinder", items: dict[str, Expr], span: Span) -> Expr:
+def build_map(items: dict[str, Expr], span: Span) -> Expr:
     """Return a map."""
-    if not items:
-        binder.refuse_form(span, "an empty map is not supported", "give it a key")
     return RecordExpr(items=tuple(items.items()), origin=span)
 
 
@@ -98,7 +96,7 @@ def bind_projection(binder: "ExpressionBinder", expr: tree.MapProjection) -> Exp
             case tree.ProjectedAll():
                 whole = binder.bind(expr.variable)
                 items.update(list_fields(binder, whole, expr))
-    record = build_map(binder, items, expr.span)
+    record = build_map(items, expr.span)
     whole = binder.bind(expr.variable)
     if not whole.nullable:
         return record
@@ -109,8 +107,9 @@ def bind_projection(binder: "ExpressionBinder", expr: tree.MapProjection) -> Exp
 def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
     """Bind an element of a list, or a property by its name."""
     operand = binder.bind(expr.operand)
-    if isinstance(expr.index, tree.Literal) and isinstance(expr.index.value, str):
-        key = Name(expr.index.value, expr.index.span)
+    name = _find_key(binder, expr.index)
+    if name is not None:
+        key = Name(name, expr.index.span)
         return bind_property(binder, tree.Property(operand=expr.operand, key=key, span=expr.span))
     index = binder.bind(expr.index)
     # An empty list has no type of its own, and no element.
@@ -128,6 +127,14 @@ def bind_subscript(binder: "ExpressionBinder", expr: tree.Subscript) -> Expr:
     return binder.compute(_F.ELEMENT, (operand, index), operand.type.element, expr.span, can_fail=True)
 
 
+def _find_key(binder: "ExpressionBinder", index: tree.Expr) -> str | None:
+    """Return the name that an index is: a text, or a parameter whose value is one."""
+    if isinstance(index, tree.Literal):
+        return index.value if isinstance(index.value, str) else None
+    given = binder.context.given.get(index.name) if isinstance(index, tree.Parameter) else None
+    return None if given is None else given.key
+
+
 def _read_by_name(binder: "ExpressionBinder", operand: Expr, index: Expr, expr: tree.Subscript) -> Expr:
     """Return an entry of a map by a key that is a value: the entries need one type for that."""
     items = values.list_items(operand)
@@ -137,7 +144,7 @@ def _read_by_name(binder: "ExpressionBinder", operand: Expr, index: Expr, expr: 
         binder.refuse_type(expr.index.span, f"a key is a String, but this is {values.describe(index.type)}")
     agreed = None if items is None else values.agree(list(items.values()))
     if items is None or agreed is None:
-        help_ = "the name of a property stands in the text: `n.name` or `n['name']`"
+        help_ = "the name of a property stands in the text, or is a parameter: `n['name']`, `n[$key]`"
         binder.refuse_form(expr.span, "a property whose name is a value is not supported", help_)
     branches = []
     for name, value in zip(items, agreed, strict=True):

@@ -26,12 +26,14 @@ from omnigraph.schema.types import ValueType
 class ParameterForm:
     """The type of a parameter's value; None is null.
 
-    A map has a parameter for each of its keys, and a list of nulls, lists or maps for each of its items.
+    A map has a parameter for each of its keys, and a list of nulls, lists or maps for each of its items. A parameter
+    that names a property has its `key`, which decides the type of what is read.
     """
 
     type: ValueType | None = None
     fields: Mapping[str, "ParameterForm"] | None = None
     items: tuple["ParameterForm", ...] | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,7 @@ def _require_entity(binder: "ExpressionBinder", call: tree.Call, value: Expr) ->
 def bind_id(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
     """Bind `id` and `elementId`: a text, `Type/id`."""
     _require_entity(binder, call, arguments[0])
-    type_name, identity = values.list_type_and_id(arguments[0])
-    slash = values.build_const("/", call.span)
-    head = binder.compute(_F.CONCATENATE, (type_name, slash), Scalar.STRING, call.span, can_fail=False)
-    return binder.compute(_F.CONCATENATE, (head, identity), Scalar.STRING, call.span, can_fail=False)
+    return values.build_element_id(arguments[0], call.span)
 
 
 def _choose_by_type(value: Expr, texts: Mapping[str, Expr], call: tree.Call) -> Expr:
@@ -154,9 +151,7 @@ def bind_properties(binder: "ExpressionBinder", call: tree.Call, arguments: list
     if isinstance(value, Entity):
         fields = {prop.name: prop for prop in value.fields if not prop.name.startswith("@")}
         nullable = value.nullable
-        record = build_map(
-            binder, {name: replace(p, nullable=p.nullable or nullable) for name, p in fields.items()}, call.span
-        )
+        record = build_map({name: replace(p, nullable=p.nullable or nullable) for name, p in fields.items()}, call.span)
         if not nullable:
             return record
         missing = values.is_null_test(value, call.span)

@@ -25,6 +25,7 @@ from omnigraph.query.cypher.operators import bind_binary, bind_comparison, bind_
 from omnigraph.query.cypher.properties import bind_labels_test
 from omnigraph.query.cypher.scope import CypherScope
 from omnigraph.query.expr import (
+    Computed,
     Expr,
     ExprType,
     Parameter,
@@ -188,7 +189,7 @@ class ExpressionBinder:
 
     def compute(
         self, function: ScalarFunction, arguments: tuple[Expr, ...], type_: ExprType, span: Span, *, can_fail: bool
-    ) -> Expr:
+    ) -> Computed:
         """Return the value of a function of the plan."""
         return values.compute(function, arguments, type_, span, self.context.quote(span), can_fail=can_fail)
 
@@ -202,7 +203,7 @@ class ExpressionBinder:
                 return bind_list(self, expr)
             case tree.MapLiteral():
                 items = {key.text: self.bind(value) for key, value in expr.entries}
-                return build_map(self, items, expr.span)
+                return build_map(items, expr.span)
             case tree.MapProjection():
                 return bind_projection(self, expr)
             case tree.Subscript():

@@ -23,9 +23,13 @@ from omnigraph.query.cypher.names import suggest
 from omnigraph.query.expr import (
     ArrayOf,
     Case,
+    Computed,
     Expr,
+    FieldRef,
     Op,
+    RecordOf,
     ShapedType,
+    WalkOf,
 )
 from omnigraph.query.expr_types import WALK_EDGES, WALK_LENGTH, WALK_NODES
 from omnigraph.query.scalar_functions import ScalarFunction, widen
@@ -144,9 +148,22 @@ def _element(function: ScalarFunction) -> Bind:
             refuse_argument(binder, call, arguments[0], "a list")
         if values.is_untyped_list(arguments[0]):
             return values.build_unknown(call.span)
-        return binder.compute(function, tuple(arguments), type_.element, call.span, can_fail=True)
+        found = binder.compute(function, tuple(arguments), type_.element, call.span, can_fail=True)
+        is_there = _is_never_empty(arguments[0]) and not arguments[0].nullable
+        return values.fill(found) if is_there else found
 
     return bind
+
+
+def _is_never_empty(value: Expr) -> bool:
+    """Return whether a list has an element: the nodes of a path."""
+    if isinstance(value, Computed) and value.function in (_F.LIST, _F.JOIN_LISTS):
+        return bool(value.arguments) and (value.function is _F.LIST or any(map(_is_never_empty, value.arguments)))
+    if not isinstance(value, FieldRef) or value.name != WALK_NODES:
+        return False
+    type_ = value.operand.type
+    is_path = isinstance(type_, RecordOf) and [name for name, _ in type_.fields] == [WALK_NODES, WALK_EDGES]
+    return isinstance(type_, WalkOf) or (is_path and isinstance(value.type, ArrayOf))
 
 
 def _bind_tail(binder: "ExpressionBinder", call: tree.Call, arguments: list[Expr]) -> Expr:
@@ -237,6 +254,9 @@ def _bind_exists(binder: "ExpressionBinder", call: tree.Call, _arguments: list[E
     (argument,) = call.arguments
     if isinstance(argument, tree.PatternPredicate):
         return binder.bind_condition(argument)
+    if not isinstance(argument, tree.Property | tree.Subscript):
+        help_ = "write `… IS NOT NULL`, or `EXISTS { (n)-->() }`"
+        binder.refuse_type(call.span, "`exists(…)` asks for a property or a pattern", help_)
     return values.is_null_test(binder.bind(argument), call.span, negated=True)
 
 

@@ -9,16 +9,18 @@ from omnigraph.query.cypher.aggregates import is_aggregate
 
 def has_aggregate(expr: object) -> bool:
     """Return whether an expression folds rows."""
-    return any(
-        isinstance(part, tree.CountStar) or (isinstance(part, tree.Call) and is_aggregate(part.function.text))
-        for part in _walk(expr)
-    )
+    return any(map(is_folding, walk(expr)))
+
+
+def is_folding(part: object) -> bool:
+    """Return whether a part of a tree is an aggregate."""
+    return isinstance(part, tree.CountStar) or (isinstance(part, tree.Call) and is_aggregate(part.function.text))
 
 
 def list_names(expr: object) -> list[str]:
     """Return the names of all variables that stand in an expression, also those that it binds itself."""
     names: list[str] = []
-    for part in _walk(expr):
+    for part in walk(expr):
         if isinstance(part, tree.Variable):
             names.append(part.name)
         elif isinstance(part, tree.NodePattern | tree.RelationshipPattern) and part.variable is not None:
@@ -26,7 +28,7 @@ def list_names(expr: object) -> list[str]:
     return names
 
 
-def _walk(part: object) -> Iterator[object]:
+def walk(part: object) -> Iterator[object]:
     """Yield all parts of a tree, without recursion: statements may be deep."""
     waiting = [part]
     while waiting:

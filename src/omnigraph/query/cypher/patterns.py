@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.literals import Name
 from omnigraph.lang.query_ast import BlockKind
+from omnigraph.lang.source import Span
 from omnigraph.query.bind_hops import simplify_members
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext, KnownEnds
@@ -22,13 +24,15 @@ from omnigraph.query.expr import (
     EdgeRef,
     Entity,
     Expr,
+    Identity,
     NodeRef,
     Not,
     Op,
+    Prop,
     RecordExpr,
     ValueRef,
 )
-from omnigraph.query.expr_tree import find_variables
+from omnigraph.query.expr_tree import find_variables, walk
 from omnigraph.query.expr_types import ROW, WALK_LENGTH, build_walk_type
 from omnigraph.query.logical_plan import (
     MAX_HOPS,
@@ -95,6 +99,8 @@ class MatchBinder:
             RefusedError: It has a mistake, which was reported.
         """
         self._check_names(match, scope)
+        if any(_is_null_variable(node, scope) for path in match.patterns for node in path.nodes):
+            return self._bind_nothing(match, scope)
         paths = [(path, *self._draft_path(path, scope)) for path in match.patterns]
         # Types first: what can't match is not bound at all.
         self._narrow()
@@ -398,33 +404,53 @@ class MatchBinder:
     ) -> tuple[tuple[Expr, ...], tuple[HopMember, ...]]:
         """Return the conditions on each relationship of a walk, and the types that can fulfil them."""
         pattern = hop.pattern
-        if pattern.where is not None:
-            help_ = "write the properties in braces: `[:KNOWS* {km: 1.0}]`"
-            self.context.findings.refuse(
-                "C002", pattern.span, "a `WHERE` inside a variable length is not supported", help_
-            )
+        tests = [] if pattern.where is None else self._bind_along_where(pattern, pattern.where, members, scope)
         if pattern.properties is None:
-            return (), members
+            return tuple(tests), members
         binder = ExpressionBinder(self.context, scope, self.subqueries)
         entries = _list_entries(pattern.properties, binder)
-        catalog = self.context.catalog
         names = {key.text for key, _ in entries}
         owner = EntityVariable(name=ROW, type=unite_edges(member.edge for member in members))
         props = [read_property(self.context, owner, key) for key, _ in entries]
-        fitting = tuple(
-            member for member in members if all(catalog.edges[member.edge.name].find_property(name) for name in names)
-        )
+        fitting = tuple(member for member in members if self._has_all(member, names))
         if not fitting:
             return (values.build_const(value=False, origin=pattern.span),), members
-        tests: list[Expr] = []
         for prop, (key, value) in zip(props, entries, strict=True):
             test = values.compare(Op.EQ, prop, value, key.span)
             if test is None or set(find_variables(test)) - {ROW} or binder.blocks:
-                help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.km = n.km)`"
-                message = "conditions of a variable length that read other variables are not supported"
-                self.context.findings.refuse("C002", key.span, message, help_)
+                self._refuse_along(key.span)
             tests.append(test)
         return tuple(tests), fitting
+
+    def _bind_along_where(
+        self, pattern: tree.RelationshipPattern, where: tree.Expr, members: tuple[HopMember, ...], scope: CypherScope
+    ) -> list[Expr]:
+        """Return the conditions of a `WHERE` inside a length, in which the variable is each relationship in turn."""
+        owner = EntityVariable(name=ROW, type=unite_edges(member.edge for member in members))
+        if pattern.variable is not None:
+            scope = scope.add(pattern.variable.text, owner)
+        binder = ExpressionBinder(self.context, scope, self.subqueries)
+        tests = [binder.bind_condition(term) for term in list_terms(where, tree.BinaryOp.AND)]
+        for test in tests:
+            parts = list(walk(test))
+            is_plain = not any(isinstance(part, Entity | Identity | ValueRef) for part in parts)
+            if not is_plain or set(find_variables(test)) - {ROW} or binder.blocks or values.is_strict(test):
+                self._refuse_along(where.span)
+            names = {part.name for part in parts if isinstance(part, Prop)}
+            if not all(self._has_all(member, names) for member in members):
+                help_ = "name the relationship types that have it: `[r:KNOWS* WHERE r.km > 1]`"
+                message = "a `WHERE` inside a length over a property that some relationships lack is not supported"
+                self.context.findings.refuse("C002", where.span, message, help_)
+        return tests
+
+    def _has_all(self, member: HopMember, names: set[str]) -> bool:
+        edge = self.context.catalog.edges[member.edge.name]
+        return all(edge.find_property(name) for name in names)
+
+    def _refuse_along(self, span: Span) -> NoReturn:
+        help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.km = n.km)`"
+        message = "conditions of a variable length that read other variables are not supported"
+        self.context.findings.refuse("C002", span, message, help_)
 
     # --- conditions --------------------------------------------------------------------------------
 
@@ -494,6 +520,12 @@ def _take_test(condition: Expr, blocks: list[PatternBlock]) -> bool:
         return False
     blocks[-1] = Exists(shared=block.shared, pattern=block.pattern, negated=negated, origin=block.origin)
     return True
+
+
+def _is_null_variable(node: tree.NodePattern, scope: CypherScope) -> bool:
+    """Return whether a node is a variable that is the literal null, which nothing matches."""
+    variable = None if node.variable is None else scope.find(node.variable.text)
+    return isinstance(variable, ComputedVariable) and values.is_null(variable.value)
 
 
 def _has_empty_bounds(length: tree.Length | None) -> bool:

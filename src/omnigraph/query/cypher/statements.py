@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.source import Span
 from omnigraph.query.column_pruning import prune_columns
+from omnigraph.query.counts import fold_number, is_calculated
 from omnigraph.query.cypher import values
 from omnigraph.query.cypher.context import CypherContext
-from omnigraph.query.cypher.counts import fold_number
 from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
+from omnigraph.query.cypher.folding import fold_before, list_unfolded
 from omnigraph.query.cypher.lists import may_hold_null, split_keys
 from omnigraph.query.cypher.mentions import has_aggregate, list_names
 from omnigraph.query.cypher.names import get_relationship_type, suggest
@@ -421,6 +423,11 @@ class QueryBinder:
 
     def _project(self, projection: tree.Projection, span: Span, *, is_last: bool) -> ReadQuery:
         """Return the read of a projection, and continue with its columns as the scope."""
+        self._check_absent(projection)
+        divided = fold_before(projection)
+        if divided is not None:
+            self._bind_with(divided[0])
+            projection = divided[1]
         binder = self._build_binder()
         binder.allows_aggregates = True
         columns = self._bind_items(projection, binder)
@@ -470,6 +477,23 @@ class QueryBinder:
             self.scope = self.scope.add(alias, variable)
         return read_query
 
+    def _check_absent(self, projection: tree.Projection) -> None:
+        """Check that what has no type, and so is null, stands beside an aggregate only if it is a column itself."""
+        alone = {item.value for item in projection.items if not has_aggregate(item.value)}
+        for expr in (*(item.value for item in projection.items), *(key.value for key in projection.order)):
+            for part in list_unfolded(expr) if has_aggregate(expr) else ():
+                name = part.name if isinstance(part, tree.Variable) else part.operand
+                variable = name if isinstance(name, tree.Variable) else tree.Variable(name=str(name), span=part.span)
+                known = self.scope.find(variable.name)
+                is_absent = isinstance(known, ComputedVariable) and values.is_null(known.value)
+                if is_absent and part not in alone and variable not in alone:
+                    self._refuse_unfolded(part.span)
+
+    def _refuse_unfolded(self, span: Span) -> NoReturn:
+        message = f"`{self.context.quote(span)}` is neither aggregated nor a column of its own"
+        help_ = "give it a column of its own before: `WITH n.age AS age, count(*) AS count`"
+        self.context.findings.refuse("C007", span, message, help_)
+
     def _bind_items(self, projection: tree.Projection, binder: ExpressionBinder) -> _Columns:
         names: list[str] = []
         bound: list[Expr] = []
@@ -516,9 +540,7 @@ class QueryBinder:
         for value in columns.values:
             foreign = find_foreign(value, known) if find_aggregates(value) else None
             if foreign is not None:
-                message = f"`{self.context.quote(foreign.origin)}` is neither aggregated nor a column of its own"
-                help_ = "give it a column of its own before: `WITH n.age AS age, count(*) AS count`"
-                self.context.findings.refuse("C007", foreign.origin, message, help_)
+                self._refuse_unfolded(foreign.origin)
 
     def _bind_order(
         self, projection: tree.Projection, columns: _Columns, binder: ExpressionBinder, *, is_merged: bool
@@ -539,7 +561,12 @@ class QueryBinder:
         if is_merged:
             known_values = _list_known([*columns.keys, *columns.values])
             simple = _list_known([key for key in columns.keys if _is_simple(key)])
+            folded = {aggregate for value in columns.values for aggregate in find_aggregates(value)}
             for term in order:
+                unknown = next((each for each in find_aggregates(term.value) if each not in folded), None)
+                if unknown is not None:
+                    message = f"`{self.context.quote(unknown.origin)}` is no column"
+                    self.context.findings.refuse("C007", term.value.origin, message, "return it as a column too")
                 inside = simple.union(find_aggregates(term.value)) if _mixes(term.value, columns) else known_values
                 foreign = find_foreign(term.value, inside)
                 if foreign is not None:
@@ -557,6 +584,9 @@ class QueryBinder:
         if isinstance(number, int) and number >= 0:
             return number
         if number is None and isinstance(value, Computed):
+            # What parameters make is known when the statement runs.
+            if is_calculated(value) and value.type is Scalar.I64:
+                return value
             help_ = "calculate it before, and pass it as a parameter"
             self.context.findings.refuse("C002", expr.span, f"this `{word}` is not supported", help_)
         message = f"`{word}` takes a whole number of at least 0, not `{self.context.quote(expr.span)}`"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.cypher import tree
 from omnigraph.lang.query_ast import BlockKind
 from omnigraph.lang.source import Span
+from omnigraph.query.counts import fold_number, is_calculated
 from omnigraph.query.cypher import values
-from omnigraph.query.cypher.blocks import PLAIN_HELP, BlockBinder
+from omnigraph.query.cypher.blocks import PLAIN_HELP, BlockBinder, make_distinct, merge_last
 from omnigraph.query.cypher.context import CypherContext
-from omnigraph.query.cypher.counts import fold_number
 from omnigraph.query.cypher.elements import build_each
 from omnigraph.query.cypher.expressions import ExpressionBinder
 from omnigraph.query.cypher.lists import ENTITY_NULLS_HELP, build_list_key, has_entities, join
@@ -19,6 +19,7 @@ from omnigraph.query.cypher.scope import ComputedVariable
 from omnigraph.query.expr import (
     ArrayOf,
     Case,
+    Computed,
     Const,
     EdgeRef,
     Entity,
@@ -29,17 +30,30 @@ from omnigraph.query.expr import (
     Op,
     Or,
     OrderTerm,
+    ParamRef,
+    RecordExpr,
     ShapedType,
     ValueRef,
+    is_whole,
 )
 from omnigraph.query.expr_tree import list_children as list_parts
 from omnigraph.query.group_plan import is_compared
-from omnigraph.query.logical_plan import Pattern, ValueBlock, build_identity
+from omnigraph.query.logical_plan import Count, Pattern, ValueBlock, build_identity
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import ListOf, Scalar
 
 if TYPE_CHECKING:
     from omnigraph.lang.literals import Name
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Which values a list takes, and in which order."""
+
+    order: tuple[OrderTerm, ...] = ()
+    ties: tuple[Expr, ...] = ()
+    distinct: bool = False
+    limit: Count | None = None
 
 
 @dataclass
@@ -69,7 +83,10 @@ class SubqueryBinder:
     def bind_subquery(self, expr: tree.Subquery, binder: ExpressionBinder) -> Expr:
         """Return the value of `EXISTS { }`, `COUNT { }` or `COLLECT { }`."""
         kind = BlockKind[expr.kind.value]
-        values_of = [self._bind_query(expr, query, kind, binder) for query in expr.statement.queries]
+        queries = [merge_last(query) for query in expr.statement.queries]
+        if len(queries) > 1 and expr.statement.distinct and kind is not BlockKind.EXISTS:
+            return self._unite_distinct(expr, queries, kind, binder)
+        values_of = [self._bind_query(expr, query, kind, binder) for query in queries]
         if len(values_of) == 1:
             return values_of[0]
         return self._unite(expr, values_of, binder)
@@ -94,9 +111,6 @@ class SubqueryBinder:
         """Return the value of a block with `UNION`."""
         if expr.kind is tree.SubqueryKind.EXISTS:
             return Or(terms=tuple(united), origin=expr.span)
-        if expr.statement.distinct:
-            help_ = "write `UNION ALL`, or count the rows of a statement of its own"
-            binder.refuse_form(expr.span, f"`UNION` in a block of `{expr.kind.value}` is not supported", help_)
         whole = united[0]
         for each in united[1:]:
             if expr.kind is tree.SubqueryKind.COUNT:
@@ -104,6 +118,42 @@ class SubqueryBinder:
             else:
                 whole = join(binder, whole, each, expr.span)
         return whole
+
+    def _unite_distinct(
+        self, expr: tree.Subquery, queries: list[tree.Query], kind: BlockKind, binder: ExpressionBinder
+    ) -> Expr:
+        """Return the distinct values of a block with `UNION`, or how many there are."""
+        listed = [self._list_values(expr, query, kind, binder) for query in queries]
+        whole = listed[0]
+        for each in listed[1:]:
+            whole = join(binder, whole, each, expr.span)
+        distinct = binder.compute(ScalarFunction.UNIQUE, (whole,), whole.type, expr.span, can_fail=False)
+        if kind is BlockKind.COLLECT:
+            return distinct
+        return binder.compute(ScalarFunction.SIZE, (distinct,), Scalar.I64, expr.span, can_fail=False)
+
+    def _list_values(self, expr: tree.Subquery, query: tree.Query, kind: BlockKind, binder: ExpressionBinder) -> Expr:
+        """Return the list of what a part of a `UNION` returns; to be counted, nodes are their ids with types."""
+        block = BlockBinder(self, binder, expr)
+        last = query.clauses[-1]
+        projection = last.projection if isinstance(last, tree.Return) else None
+        is_cut = projection is not None and (projection.skip is not None or projection.limit is not None)
+        is_single = projection is not None and len(projection.items) == 1 and not projection.star
+        if projection is None or is_cut or not is_single or has_aggregate(projection.items):
+            help_ = "return one value in each part, without `SKIP` and `LIMIT`, or write `UNION ALL`"
+            binder.refuse_form(expr.span, f"this `UNION` in a block of `{expr.kind.value}` is not supported", help_)
+        for clause in query.clauses[:-1]:
+            block.bind(clause)
+        block.refuse_after_aggregates()
+        inner = binder.at(block.scope)
+        value = inner.bind(projection.items[0].value)
+        if kind is BlockKind.COUNT and isinstance(value.type, NodeRef | EdgeRef):
+            value = values.build_element_id(value, value.origin)
+        if values.is_null(value) or isinstance(value.type, ShapedType | ListOf):
+            help_ = "return a property, or write `UNION ALL`"
+            message = f"`UNION` of {values.describe(value.type)} in a block is not supported"
+            binder.refuse_form(expr.span, message, help_)
+        return self._collect(block.pattern, inner, value, binder, expr.span)
 
     def bind_pattern_list(self, expr: tree.PatternComprehension, binder: ExpressionBinder) -> Expr:
         """Return the list of a pattern comprehension."""
@@ -143,7 +193,10 @@ class SubqueryBinder:
         """Return the value of a block with a `RETURN`."""
         span = expr.span
         message = f"this `RETURN` of a block of `{expr.kind.value}` is not supported"
-        skip, limit = (self._read_count(each, binder) for each in (projection.skip, projection.limit))
+        skip = self._read_count(projection.skip, binder)
+        is_last = kind is BlockKind.COLLECT and not skip
+        cut = self._read_cut(projection.limit, binder) if is_last else None
+        limit = None if cut is not None else self._read_count(projection.limit, binder)
         if has_aggregate(projection.items):
             binder.refuse_form(span, message, PLAIN_HELP)
         is_single = len(projection.items) == 1 and not projection.star
@@ -154,6 +207,12 @@ class SubqueryBinder:
             return self._cut_count(self._bind_pattern(pattern, kind, binder, span), kind, skip, limit, binder, span)
         if kind is BlockKind.EXISTS and not skip:
             return self._bind_pattern(pattern, kind, binder, span)
+        if not is_single and kind is BlockKind.COUNT:
+            bound = [inner.bind(item.value) for item in projection.items]
+            distinct = None if projection.star or inner.blocks else make_distinct(self.context, pattern, bound)
+            if distinct is not None:
+                counted = self._bind_pattern(distinct, kind, binder, span)
+                return self._cut_count(counted, kind, skip, limit, binder, span)
         if not is_single:
             binder.refuse_form(span, message, "return one value")
         value = inner.bind(projection.items[0].value)
@@ -165,12 +224,21 @@ class SubqueryBinder:
         order = build_order(projection.order, inner)
         if projection.distinct and any(value not in (term.value, *list_parts(term.value)) for term in order):
             binder.refuse_form(span, message, "order distinct values by themselves")
-        whole = self._collect(pattern, inner, value, binder, span, order=order, distinct=projection.distinct)
+        chosen = _Chosen(order=order, distinct=projection.distinct, limit=cut)
+        whole = self._collect(pattern, inner, value, binder, span, chosen)
         if skip or limit is not None:
             start = values.build_const(skip or 0, span)
             arguments = (whole, start) if limit is None else (whole, start, values.build_const(limit, span))
             return binder.compute(ScalarFunction.SLICE, arguments, whole.type, span, can_fail=False)
         return whole
+
+    def _read_cut(self, expr: tree.Expr | None, binder: ExpressionBinder) -> Count | None:
+        """Return a number of rows that is known when the statement runs."""
+        value = None if expr is None else binder.bind(expr)
+        if isinstance(value, ParamRef):
+            return value if is_whole(value, at_least=0) else None
+        is_number = isinstance(value, Computed) and value.type is Scalar.I64 and is_calculated(value)
+        return value if isinstance(value, Computed) and is_number and fold_number(value) is None else None
 
     def _read_count(self, expr: tree.Expr | None, binder: ExpressionBinder) -> int | None:
         if expr is None:
@@ -178,7 +246,9 @@ class SubqueryBinder:
         number = fold_number(binder.bind(expr))
         if isinstance(number, int) and number >= 0:
             return number
-        help_ = "in a block, `SKIP` and `LIMIT` are whole numbers in the text"
+        help_ = (
+            "in a block, `SKIP` is a whole number in the text, and `LIMIT` also a parameter in `COLLECT` without `SKIP`"
+        )
         return binder.refuse_form(expr.span, "this `SKIP` or `LIMIT` is not supported", help_)
 
     def _count_distinct(
@@ -234,25 +304,24 @@ class SubqueryBinder:
         value: Expr,
         binder: ExpressionBinder,
         span: Span,
-        *,
-        order: tuple[OrderTerm, ...] = (),
-        ties: tuple[Expr, ...] = (),
-        distinct: bool = False,
+        chosen: "_Chosen | None" = None,
     ) -> Expr:
+        chosen = _Chosen() if chosen is None else chosen
         if isinstance(value.type, NodeRef | EdgeRef) and value.nullable:
             message = "a list of nodes or relationships that may be null is not supported"
             binder.refuse_form(span, message, ENTITY_NULLS_HELP)
         pattern = replace(pattern, blocks=(*pattern.blocks, *inner.blocks))
-        exprs = (value, *(term.value for term in order), *ties)
+        exprs = (value, *(term.value for term in chosen.order), *chosen.ties)
         block = ValueBlock(
             variable="",
             kind=BlockKind.COLLECT,
             shared=self.context.find_shared(pattern, exprs),
             pattern=pattern,
             value=value,
-            distinct=distinct,
-            order=order,
-            ties=ties,
+            distinct=chosen.distinct,
+            order=chosen.order,
+            ties=chosen.ties,
+            limit=chosen.limit,
             keeps_nulls=value.nullable,
             origin=span,
         )
@@ -282,7 +351,7 @@ class SubqueryBinder:
             return source
         element = tree.Variable(name=expr.variable.text, span=expr.variable.span)
         value = inner.bind(element if expr.value is None else expr.value)
-        listed = self._collect(pattern, inner, value, binder, expr.span, ties=(position,))
+        listed = self._collect(pattern, inner, value, binder, expr.span, _Chosen(ties=(position,)))
         return _null_where_null(source, listed, expr.span)
 
     def bind_quantifier(self, expr: tree.Quantifier, binder: ExpressionBinder) -> Expr:
@@ -351,7 +420,7 @@ def build_order(keys: tuple[tree.SortKey, ...], binder: ExpressionBinder) -> tup
     for key in keys:
         value = binder.bind(key.value)
         # A constant orders nothing.
-        if isinstance(value, Const):
+        if isinstance(value, Const) or (isinstance(value, RecordExpr) and not value.items):
             continue
         if isinstance(value.type, NodeRef | EdgeRef):
             value = values.list_type_and_id(value)[1]

@@ -318,6 +318,8 @@ def _compare_records(op: Op, left: Expr, right: Expr, origin: Span) -> Expr | No
         return None
     if items.keys() != others.keys():
         return decide_unless_null((left, right), op is Op.NE, origin)
+    if not items:
+        return decide_unless_null((left, right), op is Op.EQ, origin)
     terms = [compare(Op.EQ, value, others[key], origin) for key, value in items.items()]
     if any(term is None for term in terms):
         return None
@@ -366,6 +368,15 @@ def list_type_and_id(value: Expr) -> tuple[Expr, Expr]:
         null = Const(value=None, type=Scalar.STRING, origin=origin)
         name = Case(branches=((IsNull(operand=identity, origin=origin), null),), otherwise=name, origin=origin)
     return name, identity
+
+
+def build_element_id(value: Expr, origin: Span) -> Expr:
+    """Return a text that tells nodes, or relationships, of all types apart: `Type/id`."""
+    type_name, identity = list_type_and_id(value)
+    head = (type_name, build_const("/", origin))
+    function = ScalarFunction.CONCATENATE
+    parts = (compute(function, head, Scalar.STRING, origin, "", can_fail=False), identity)
+    return compute(function, parts, Scalar.STRING, origin, "", can_fail=False)
 
 
 def is_number(value: Expr) -> bool:

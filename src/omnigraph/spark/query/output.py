@@ -274,6 +274,8 @@ class OutputPrinter:
                     texts.insert(len(ids), f"{SPARK.quote_text(TYPE_COLUMN)}, {SPARK.quote_text(value.type.name)}")
                 parts = ", ".join(texts)
                 return f"CASE WHEN {_quote(name_id(value.variable))} IS NOT NULL THEN named_struct({parts}) END"
+            case RecordExpr(items=()):
+                raise UnsupportedForm("an empty map")
             case RecordExpr():
                 items = ", ".join(f"{SPARK.quote_text(name)}, {self._print_column(part)}" for name, part in value.items)
                 return f"named_struct({items})"

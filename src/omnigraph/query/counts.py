@@ -1,9 +1,10 @@
-"""Numbers that a statement calculates from literals: how many rows it skips and returns."""
+"""Numbers that are calculated before a read: how many rows it skips and returns."""
 
+from collections.abc import Callable
 from math import ceil, floor, trunc
 from typing import Final
 
-from omnigraph.query.expr import Computed, Const, Expr
+from omnigraph.query.expr import Computed, Const, Expr, ParamRef
 from omnigraph.query.scalar_functions import ScalarFunction
 from omnigraph.schema.types import Scalar
 
@@ -32,14 +33,22 @@ _CALCULATIONS: Final = {
 }
 
 
-def fold_number(value: Expr) -> Number | None:
-    """Return the number that literals make; None for what only a row, a parameter or another function tells."""
-    if isinstance(value, Const):
-        is_number = isinstance(value.value, int | float) and value.type is not Scalar.BOOL
-        return value.value if is_number and isinstance(value.value, int | float) else None
+def is_calculated(value: Expr) -> bool:
+    """Return whether a value is a number that literals and parameters make."""
+    if isinstance(value, Const | ParamRef):
+        return value.type in (Scalar.I64, Scalar.F64)
+    return isinstance(value, Computed) and value.function in _CALCULATIONS and all(map(is_calculated, value.arguments))
+
+
+def fold_number(value: Expr, resolve: Callable[[ParamRef], object] = lambda _: None) -> Number | None:
+    """Return the number that literals and parameters make; None where there is none, as for what a row tells."""
+    if isinstance(value, Const | ParamRef):
+        found = value.value if isinstance(value, Const) else resolve(value)
+        is_number = isinstance(found, int | float) and value.type is not Scalar.BOOL
+        return found if is_number and isinstance(found, int | float) else None
     if not isinstance(value, Computed) or value.function not in _CALCULATIONS:
         return None
-    numbers = [fold_number(argument) for argument in value.arguments]
+    numbers = [fold_number(argument, resolve) for argument in value.arguments]
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
         return None
