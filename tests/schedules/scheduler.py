@@ -109,6 +109,7 @@ class Event(NamedTuple):
     task: str
     number: int
     step: Step
+    at: timedelta
     fault: Fault | None = None
 
 
@@ -225,7 +226,7 @@ class Scheduler:
                 process.outage -= 1
                 raise StepError(f"{step.label}: no answer")
         fault = self._strategy.inject(task)
-        self.trace.append(Event(task.name, task.steps, step, fault))
+        self.trace.append(Event(task.name, task.steps, step, self.now - self.began, fault))
         if fault is None:
             return None
         process.faults += 1
