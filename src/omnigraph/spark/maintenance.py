@@ -196,7 +196,9 @@ class SparkMaintenanceWorker:
         # The lease names the files before the phase ends: from then on no task's journal protects them.
         files.on_complete(new_files)
         files.lease.enter_phase(0)
-        clear(store, context.operation_id, phase=phase, keep=set(new_files))
+        named: dict[str, datetime] = {}
+        clear(store, context.operation_id, phase=phase, keep=set(new_files), named=named)
+        files.lease.learn_notes(named)
         return texts
 
     def check_stopped(self) -> None:
