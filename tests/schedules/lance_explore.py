@@ -23,7 +23,7 @@ from omnigraph.storage.garbage_files import FileKind, classify_file
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.version_files import list_pinned_files
 from schedules.exhaustive import Search
-from schedules.explore import FAULTS, Outline, Result, list_threads, shrink
+from schedules.explore import FAULTS, Outline, Result, shrink
 from schedules.history import Attempt, History
 from schedules.lance_actors import LISTS, Append, Call, Chain, Mutate, Read
 from schedules.lance_world import LanceActor, LanceRun, build_template, copied
@@ -91,9 +91,7 @@ SMALL_CASES: Mapping[str, LanceScenario] = {
     for case in (
         _scenario("two-writers-and-a-recovery", a=Append((L, M), 2), b=Append((L, M), 1), c=Call("heal")),
         _scenario("a-writer-a-cleanup-and-a-reader", a=Append((L,)), b=Call("cleanup"), c=Read((L,), 1)),
-        replace(
-            _scenario("two-merges", a=Call("merge"), b=Call("merge")), setup=Chain((Call("create branch"), _ON_X))
-        ),
+        replace(_scenario("two-merges", a=Call("merge"), b=Call("merge")), setup=Chain((Call("create branch"), _ON_X))),
         _scenario("a-schema-apply-and-a-writer", a=Call("schema"), b=Append((L,))),
         _scenario("a-group-and-a-crash", a=(Append((L,)), Append((M,))), c=Call("heal", 61.0)),
     )
@@ -185,14 +183,16 @@ class LanceModel:
                     scheduler.run()
                 graph = self.template.parent / scenario.name
                 shutil.copytree(disk.root, graph)
-            earlier = [replace(each, start=each.start - MAX_STEPS, end=each.end - MAX_STEPS) for each in run.history.attempts]
+            earlier = [
+                replace(each, start=each.start - MAX_STEPS, end=each.end - MAX_STEPS) for each in run.history.attempts
+            ]
             assert all(attempt.outcome == "ok" for attempt in earlier)
             self._prepared[scenario.name] = graph, earlier
         return self._prepared[scenario.name]
 
 
 def _describe_step(event: Event, changed: frozenset[str] | None) -> Taken:
-    """Return what a step has read and written. What Lance reads is taken for all versions of tables, or of manifests."""
+    """Return what a step has read and written. Lance is taken to read all versions, of tables or of manifests."""
     step = event.step
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()

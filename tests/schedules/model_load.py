@@ -1,6 +1,7 @@
 """A distributed load on the model: its driver, and tasks in processes of their own, which name their files in notes."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.commit_plan import CommitPlan, Move
@@ -25,6 +26,8 @@ class Load:
     """Append to lists, those of each table in a task of its own: places are `table/key`."""
 
     places: tuple[str, ...]
+    pause: float = 0.0
+    """For how long each task stands still between a file and its note."""
 
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Run the load as its driver."""
@@ -53,7 +56,7 @@ class Load:
             attempt.reads[place] = list(read_rows(tables.open_table(table)).get(key, ()))
             written[table] = {**written.get(table, {}), key: (*attempt.reads[place], element)}
         with Phases(session.store, armed).open_phase() as phase:
-            staged = _run_tasks(run, head, armed.lease.operation_id, phase.number, written)
+            staged = self._run_tasks(run, head, armed.lease.operation_id, phase.number, written)
             phase.keep([file for each in staged.values() for file in each.files])
         needs = [place.partition("/")[::2] for place in self.places]
         return CommitPlan(
@@ -66,35 +69,35 @@ class Load:
             ),
         )
 
+    def _run_tasks(
+        self, run: Run, head: Head, operation_id: str, phase: int, written: dict[str, Lists]
+    ) -> dict[str, StagedWrite]:
+        """Let tasks write the files, and wait for them as a driver does.
 
-def _run_tasks(
-    run: Run, head: Head, operation_id: str, phase: int, written: dict[str, Lists]
-) -> dict[str, StagedWrite]:
-    """Let tasks write the files, and wait for them as a driver does.
+        Raises:
+            TaskLostError: One of them has no result.
+        """
+        results: dict[str, StagedWrite] = {}
 
-    Raises:
-        TaskLostError: One of them has no result.
-    """
-    results: dict[str, StagedWrite] = {}
+        def work(process: Process, number: int, table: str) -> None:
+            session = run.open_session(process)
+            journal = TaskJournal(session.store, operation_id, phase, number)
+            try:
+                journal.begin()
+                staged = stage(session, table, head, written[table])
+                if self.pause:
+                    session.runtime.clock.sleep(self.pause)
+                journal.on_complete(staged.files)
+            except OmnigraphError:
+                return
+            results[table] = staged
 
-    def work(process: Process, number: int, table: str) -> None:
-        session = run.open_session(process)
-        journal = TaskJournal(session.store, operation_id, phase, number)
-        try:
-            journal.begin()
-            staged = stage(session, table, head, written[table])
-            journal.on_complete(staged.files)
-        except OmnigraphError:
-            return
-        results[table] = staged
-
-    tasks = [
-        run.add_task(number, lambda process, at=number, key=table: work(process, at, key))
-        for number, table in enumerate(written, 1)
-    ]
-    run.scheduler.wait(
-        Step("wait for the tasks"), lambda: all(task.is_done or task.process.is_dead for task in tasks)
-    )
-    if results.keys() != written.keys():
-        raise TaskLostError
-    return {table: results[table] for table in written}
+        tasks = [
+            run.add_task(number, partial(work, number=number, table=table)) for number, table in enumerate(written, 1)
+        ]
+        run.scheduler.wait(
+            Step("wait for the tasks"), lambda: all(task.is_done or task.process.is_dead for task in tasks)
+        )
+        if results.keys() != written.keys():
+            raise TaskLostError
+        return {table: results[table] for table in written}

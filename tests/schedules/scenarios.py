@@ -108,6 +108,7 @@ CASES: Mapping[str, Scenario] = {
         scenario("a-late-branch", a=Append((L,), times=3), b=on_branch("x", branch_writer("x")), cleanup=Cleanup()),
         scenario("a-slow-group", group=(SMALL, LARGE, OTHER), other=(SMALL, SKEWED)),
         scenario("a-distributed-load", a=Load((L, M)), cleanup=Cleanup(), b=SMALL),
+        scenario("a-distributed-load-and-a-cleanup", a=Load((L,), pause=5.0), cleanup=Wait(1, Cleanup())),
         scenario("a-distributed-load-and-a-recovery", a=Load((L, M)), b=SMALL, recovery=Recover(2)),
         scenario("a-tag", a=Append((L,), times=2), tag=Tag("t"), cleanup=Wait(1, Cleanup())),
     )

@@ -97,7 +97,7 @@ class Task:
     thread: "_Thread | None" = None
 
 
-class _Thread(greenlet):
+class _Thread(greenlet):  # type: ignore[misc]  # it has no types
     """What runs a task."""
 
     task: Task | None = None

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
 from math import floor
+from typing import TypeAlias
 
 import msgspec
 
@@ -33,6 +34,10 @@ MAX_SAVED_AGE = timedelta(days=1)
 _PUT_SECONDS = 1.0
 # The names of objects of tasks: the id of the operation, then the object's own name. Nothing else may be swept.
 _OPERATION_OBJECT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})-([^/]+)")
+
+
+NamingTimes: TypeAlias = dict[str, datetime]
+"""When files were named in notes, at the latest, by the store's clock."""
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -130,15 +135,15 @@ def clear(
     *,
     phase: int | None = None,
     keep: Collection[str] = (),
-    named: dict[str, datetime] | None = None,
+    named: NamingTimes | None = None,
 ) -> int:
     """Remove the files and objects of the tasks of an operation, in one phase or in all; return the bytes freed.
 
     Files and objects in `keep` stay; objects that later phases need stay until the whole operation is cleared.
-    `named` gets the time at which a note has named each file, at the latest, by the store's clock.
+    `named` gets the files of all notes.
     """
     freed = 0
-    times: dict[str, datetime] = {} if named is None else named
+    times: NamingTimes = {} if named is None else named
     for info in _list_objects(store, operation_id, phase):
         if info.key in keep:
             continue
@@ -195,7 +200,7 @@ def _list_objects(store: GraphStorage, operation_id: str, phase: int | None) -> 
     return [info for info in store.objects.list_under(RECOVERY) if info.key.startswith(start)]
 
 
-def _close_note(store: GraphStorage, key: str, named: dict[str, datetime]) -> tuple[str, ...]:
+def _close_note(store: GraphStorage, key: str, named: NamingTimes) -> tuple[str, ...]:
     """Close a note and return the files that it names; its task can no longer change it."""
     while True:
         try:

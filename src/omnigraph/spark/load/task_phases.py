@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from omnigraph.commit.publisher import ArmedWrite
 from omnigraph.commit.sidecar import FencedError
-from omnigraph.commit.task_journal import clear
+from omnigraph.commit.task_journal import NamingTimes, clear
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.telemetry import log
@@ -75,6 +74,6 @@ class Phases:
     def _close(self, number: int, kept: dict[str, None]) -> None:
         # First: a task that begins from now on notices it, and all earlier tasks have a note that `clear` finds.
         self._lease.enter_phase(0)
-        named: dict[str, datetime] = {}
+        named: NamingTimes = {}
         clear(self._store, self.operation_id, phase=number, keep=kept.keys(), named=named)
         self._lease.learn_notes({file: time for file, time in named.items() if file in kept})
