@@ -102,6 +102,10 @@ class Backend(Protocol):
         """See `create_pool`."""
         ...
 
+    def get_thread_id(self) -> int:
+        """See `get_thread_id`."""
+        ...
+
     def announce_call(self, target: str) -> AbstractContextManager[None]:
         """See `announce_call`."""
         ...
@@ -137,6 +141,10 @@ class SystemBackend:
     def create_pool(self, threads: int, name: str) -> Executor:
         """See `create_pool`."""
         return ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    def get_thread_id(self) -> int:
+        """See `get_thread_id`."""
+        return threading.get_ident()
 
     def announce_call(self, target: str) -> AbstractContextManager[None]:
         """See `announce_call`."""
@@ -183,6 +191,11 @@ def create_thread(target: Callable[[], object], name: str, *, daemon: bool = Fal
 def create_pool(threads: int, name: str) -> Executor:
     """Return a pool of at most so many threads."""
     return _backends[0].create_pool(threads, name)
+
+
+def get_thread_id() -> int:
+    """Return the number of the thread that calls."""
+    return _backends[0].get_thread_id()
 
 
 def announce_call(target: str) -> AbstractContextManager[None]:

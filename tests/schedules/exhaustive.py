@@ -1,4 +1,4 @@
-"""Try all schedules of a small scenario, up to the order of independent steps; or all with few preemptions.
+"""Try all schedules of a small scenario, up to the order of independent steps.
 
 `search_all` is dynamic partial-order reduction (Flanagan and Godefroid, 2005) with sleep sets: after each run it looks
 for pairs of dependent steps that could have come in the other order, and tries that order. Two steps are dependent if
@@ -6,11 +6,11 @@ operations of one process take them, or if they are about one resource and one o
 threads wait.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from schedules.scheduler import Fault, Task
-from schedules.strategies import Choice, FaultPlan, PlannedFault, Schedule
+from schedules.strategies import FaultPlan, PlannedFault, Schedule
 
 Access = tuple[str, str, str, bool]
 """The thread and process of a step, its resource, and whether it writes."""
@@ -200,46 +200,3 @@ def search_with_one_fault(play: PlayGuided, threads: Sequence[str], kinds: Seque
                 complete = False
     total.is_complete = complete
     return total
-
-
-def search_preemptions(
-    play: Callable[[tuple[Choice, ...]], tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]],
-    bound: int,
-    limit: int,
-) -> Search:
-    """Explore every schedule with at most `bound` preemptions: each at a request, in favour of any other thread.
-
-    `play` returns the problems of a run, and its requests: the thread, the number of its step, and who else was ready.
-    """
-    search = Search(is_complete=True)
-    waiting: list[tuple[Choice, ...]] = [()]
-    seen: set[tuple[Choice, ...]] = {()}
-    while waiting:
-        if search.runs >= limit:
-            search.is_complete = False
-            break
-        switches = waiting.pop()
-        problems, points = play(switches)
-        search.runs += 1
-        search.decisions += len(points)
-        if problems:
-            search.problems.append((Schedule(switches), problems))
-        if len(switches) >= bound:
-            continue
-        for more in _extend(switches, points):
-            if more not in seen:
-                seen.add(more)
-                waiting.append(more)
-    return search
-
-
-def _extend(
-    switches: tuple[Choice, ...], points: Sequence[tuple[str, int, tuple[str, ...]]]
-) -> Iterator[tuple[Choice, ...]]:
-    """Yield the switches with one more, after all of them."""
-    is_after = not switches
-    for thread, number, others in points:
-        if is_after:
-            yield from ((*switches, (thread, number, other)) for other in others if other != thread)
-        elif (thread, number) == switches[-1][:2]:
-            is_after = True

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from schedules.history import History
-from schedules.model_actors import BEGIN, Actor, CreateBranch, Run, Wait, build_room
+from schedules.model_actors import BEGIN, TASK, Actor, CreateBranch, Run, Wait, build_room
 from schedules.model_room import Room, modelled
 from schedules.oracles import judge
 from schedules.scenarios import ARMED, Scenario, branch_writer, choose_scenario
@@ -71,14 +71,14 @@ class Model:
 
     room: Room
 
-    _outlines: dict[Actor, Sequence[bool]] = field(default_factory=dict)
+    _outlines: dict[Actor, Outline] = field(default_factory=dict)
 
     def measure(self, scenario: Scenario) -> Outline:
         """Return the steps that each thread of a scenario takes if it is alone."""
         return [
-            (name, number, writes)
+            (name if task == "a" else task, number, writes)
             for name, actor in list_threads(scenario).items()
-            for number, writes in enumerate(self._measure_actor(actor))
+            for task, number, writes in self._measure_actor(actor)
         ]
 
     def try_seed(self, seed: int) -> str | None:
@@ -89,8 +89,8 @@ class Model:
             return None
         return shrink(partial(self.play, case), result).explain(seed, case)
 
-    def _measure_actor(self, actor: Actor) -> Sequence[bool]:
-        """Return for each step of an actor whether it writes: on a new graph, with a branch, or with a dead writer."""
+    def _measure_actor(self, actor: Actor) -> Outline:
+        """Return the steps of an actor `a`, and of its tasks: on a new graph, with a branch, or with a dead writer."""
         if actor not in self._outlines:
             alone = self._play_alone({"a": (actor,)})
             beside = self._play_alone({"x": (CreateBranch("x", branch_writer("x")),), "a": (Wait(5, actor),)})
@@ -98,12 +98,16 @@ class Model:
             self._outlines[actor] = max(alone, beside, after, key=len)
         return self._outlines[actor]
 
-    def _play_alone(self, processes: Mapping[str, tuple[Actor, ...]], *faults: PlannedFault) -> Sequence[bool]:
+    def _play_alone(self, processes: Mapping[str, tuple[Actor, ...]], *faults: PlannedFault) -> Outline:
         scheduler = Scheduler(ReplayStrategy(Schedule((), faults)), BEGIN)
         with simulated(SimulatedBackend(scheduler)):
             Scenario("alone", processes).start(Run(scheduler, self.room.copy(), History(scheduler)))
             scheduler.run()
-        return [event.step.writes for event in scheduler.trace if event.task == "a"]
+        return [
+            (event.task, event.number - 1, event.step.writes)
+            for event in scheduler.trace
+            if event.task == "a" or event.task.startswith(TASK)
+        ]
 
     def play(self, scenario: Scenario, strategy: Strategy) -> Result:
         """Run a scenario once."""

@@ -3,9 +3,9 @@
 import logging
 import random
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -22,15 +22,15 @@ from omnigraph.ops.session import Session
 from omnigraph.storage.garbage_files import FileKind, classify_file
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.version_files import list_pinned_files
-from schedules.exhaustive import Search, search_preemptions
-from schedules.explore import FAULTS, Outline, Result, list_threads, shrink
-from schedules.history import History
+from schedules.exhaustive import Search
+from schedules.explore import FAULTS, Outline, Result, shrink
+from schedules.history import Attempt, History
 from schedules.lance_actors import LISTS, Append, Call, Chain, Mutate, Read
 from schedules.lance_world import LanceActor, LanceRun, build_template, copied
-from schedules.scheduler import Fault, Process, Scheduler, Strategy
+from schedules.preemptions import Played, Switches, Taken, WatchedStrategy, search_preemptions
+from schedules.scheduler import MAX_STEPS, Event, Fault, Process, Scheduler, Strategy
 from schedules.simulation import SimulatedBackend, simulated
 from schedules.strategies import (
-    Choice,
     FaultPlan,
     PlannedFault,
     PriorityStrategy,
@@ -51,6 +51,8 @@ class LanceScenario:
 
     name: str
     processes: Mapping[str, tuple[LanceActor, ...]]
+    setup: LanceActor | None = None
+    """What has happened to the graph before, in no schedule."""
 
 
 def _scenario(name: str, **processes: LanceActor | tuple[LanceActor, ...]) -> LanceScenario:
@@ -89,7 +91,7 @@ SMALL_CASES: Mapping[str, LanceScenario] = {
     for case in (
         _scenario("two-writers-and-a-recovery", a=Append((L, M), 2), b=Append((L, M), 1), c=Call("heal")),
         _scenario("a-writer-a-cleanup-and-a-reader", a=Append((L,)), b=Call("cleanup"), c=Read((L,), 1)),
-        _scenario("two-merges", s=Chain((Call("create branch"), _ON_X)), a=Call("merge", 5.0), b=Call("merge", 5.0)),
+        replace(_scenario("two-merges", a=Call("merge"), b=Call("merge")), setup=Chain((Call("create branch"), _ON_X))),
         _scenario("a-schema-apply-and-a-writer", a=Call("schema"), b=Append((L,))),
         _scenario("a-group-and-a-crash", a=(Append((L,)), Append((M,))), c=Call("heal", 61.0)),
     )
@@ -103,6 +105,7 @@ class LanceModel:
 
     template: Path
     _outlines: dict[str, Outline] = field(default_factory=dict)
+    _prepared: dict[str, tuple[Path, Sequence[Attempt]]] = field(default_factory=dict)
 
     def measure(self, scenario: LanceScenario) -> Outline:
         """Return the steps that each thread of a scenario takes if nothing disturbs it."""
@@ -124,13 +127,14 @@ class LanceModel:
 
     def search(self, scenario: LanceScenario, bound: int, crash: PlannedFault | None = None) -> Search:
         """Run every schedule with at most `bound` preemptions, perhaps with a crash in each."""
-        threads = tuple(list_threads(scenario))
         faults = () if crash is None else (crash,)
 
-        def play(switches: tuple[Choice, ...]) -> tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]:
-            result = self.play(scenario, ReplayStrategy(Schedule(switches, faults)))
-            requests = [event for event in result.trace if event.step.is_request and event.task in threads]
-            return result.problems, [(event.task, event.number - 1, threads) for event in requests]
+        def play(switches: Switches) -> Played:
+            strategy = WatchedStrategy(Schedule(switches, faults))
+            changes: dict[int, frozenset[str]] = {}
+            result = self.play(scenario, strategy, changes)
+            steps = [_describe_step(event, changes.get(number)) for number, event in enumerate(result.trace)]
+            return Played(result.problems, steps, strategy.others, strategy.free)
 
         return search_preemptions(play, bound, MAX_RUNS)
 
@@ -146,11 +150,15 @@ class LanceModel:
                 total.is_complete &= search.is_complete
         return total
 
-    def play(self, scenario: LanceScenario, strategy: Strategy) -> Result:
-        """Run a scenario once."""
+    def play(
+        self, scenario: LanceScenario, strategy: Strategy, changes: dict[int, frozenset[str]] | None = None
+    ) -> Result:
+        """Run a scenario once; note in `changes` the files that each call of Lance has changed."""
+        template, earlier = self._prepare(scenario)
         scheduler = Scheduler(strategy)
-        with copied(self.template, scheduler) as disk:
-            run = LanceRun(scheduler, disk, History(scheduler))
+        with copied(template, scheduler) as disk:
+            run = LanceRun(scheduler, disk, History(scheduler), changes=changes)
+            run.history.attempts += [replace(attempt) for attempt in earlier]
             with simulated(SimulatedBackend(scheduler, run.announce)), run.stored():
                 for name, actors in scenario.processes.items():
                     run.add_process(name, *actors)
@@ -161,6 +169,50 @@ class LanceModel:
             PlannedFault(event.task, event.number, event.fault) for event in scheduler.trace if event.fault is not None
         )
         return Result(problems, Schedule(tuple(scheduler.switches), faults), scheduler.trace, len(scheduler.trace))
+
+    def _prepare(self, scenario: LanceScenario) -> tuple[Path, Sequence[Attempt]]:
+        """Return the graph that a scenario begins with, and what was done to it."""
+        if scenario.setup is None:
+            return self.template, ()
+        if scenario.name not in self._prepared:
+            scheduler = Scheduler(ReplayStrategy(Schedule()))
+            with copied(self.template, scheduler) as disk:
+                run = LanceRun(scheduler, disk, History(scheduler), first_number=10)
+                with simulated(SimulatedBackend(scheduler, run.announce)), run.stored():
+                    run.add_process("setup", scenario.setup)
+                    scheduler.run()
+                graph = self.template.parent / scenario.name
+                shutil.copytree(disk.root, graph)
+            earlier = [
+                replace(each, start=each.start - MAX_STEPS, end=each.end - MAX_STEPS) for each in run.history.attempts
+            ]
+            assert all(attempt.outcome == "ok" for attempt in earlier)
+            self._prepared[scenario.name] = graph, earlier
+        return self._prepared[scenario.name]
+
+
+def _describe_step(event: Event, changed: frozenset[str] | None) -> Taken:
+    """Return what a step has read and written. Lance is taken to read all versions, of tables or of manifests."""
+    step = event.step
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    if changed is not None:
+        target = f"versions of a {step.verb.rpartition(' ')[2]}"
+        reads, writes = frozenset({target}), changed
+        if any("/_versions/" in key for key in changed):
+            # A data file alone is known to nobody. Lance may remove what is old when it writes a version.
+            writes |= {target}
+            reads |= _MANIFESTS if target in _MANIFESTS else _TABLES
+    elif step.resource:
+        reads = frozenset({step.resource})
+        if step.writes:
+            writes = reads if step.resource.startswith((f"{RECOVERY}/", "lock ", "rlock ", "event ")) else reads | _ALL
+    return Taken(event.task, event.number, event.at, reads, writes, step.is_request, event.fault is not None)
+
+
+_MANIFESTS = frozenset({"versions of a manifest", "__manifest/", "__branches/", "_graph_commit_recoveries.lance/"})
+_TABLES = frozenset({"versions of a table", "nodes/", "edges/"})
+_ALL = frozenset({"versions of a manifest", "versions of a table"})
 
 
 @contextmanager

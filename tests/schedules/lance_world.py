@@ -66,6 +66,20 @@ class Disk:
         """Return a listed file with its virtual time."""
         return replace(info, modified=self._note(info.key, info.modified))
 
+    def list_files(self) -> frozenset[tuple[str, int]]:
+        """Return all files by their keys, each with a number that another file does not have."""
+        found = []
+        waiting = [""]
+        while waiting:
+            prefix = waiting.pop()
+            with os.scandir(self.root / prefix) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(f"{prefix}{entry.name}/")
+                    else:
+                        found.append((f"{prefix}{entry.name}", entry.inode()))
+        return frozenset(found)
+
     def forget(self, key: str) -> None:
         """Forget the time of a file that is written again."""
         self.times.pop(key, None)
@@ -142,11 +156,15 @@ class LanceRun:
     history: History
     processes: list[Process] = field(default_factory=list)
     options: Options = OPTIONS
+    first_number: int = 0
+    """What the numbers of processes begin after: their ids differ from those of an earlier run on the same graph."""
+    changes: dict[int, frozenset[str]] | None = None
+    """The files that each call of Lance has written or removed, by the number of its step; None if nobody asks."""
 
     def open_session(self, process: Process) -> Session:
         """Open the graph in a process; dead operations are recovered first, as ever."""
         number = self.processes.index(process) + 1 if process in self.processes else 99
-        runtime = build_runtime(self.scheduler, self.options, number)
+        runtime = build_runtime(self.scheduler, self.options, number + self.first_number)
         return open_session(str(self.disk.root), is_read_only=False, runtime=runtime)
 
     def add_process(self, name: str, *actors: "LanceActor") -> Process:
@@ -179,7 +197,11 @@ class LanceRun:
             fault = self.scheduler.reach(step)
         except StepError as error:
             raise StoreUnavailableError(step.label, "a fault was injected") from error
+        number = len(self.scheduler.trace) - 1
+        before = self.disk.list_files() if self.changes is not None else frozenset()
         yield
+        if self.changes is not None:
+            self.changes[number] = frozenset(key for key, _ in before ^ self.disk.list_files())
         try:
             self.scheduler.finish(fault)
             self.scheduler.reach(Step(f"return from Lance for a {target}"))

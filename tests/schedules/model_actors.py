@@ -25,10 +25,12 @@ from omnigraph.storage.staging import StagedWrite, WriteKind
 from schedules.healing import serve
 from schedules.history import Attempt, History
 from schedules.model_room import PAYLOADS, ModelHandles, ModelStorage, Room
-from schedules.scheduler import Process, Scheduler
+from schedules.scheduler import Process, Scheduler, Task
 from schedules.simulation import build_runtime
 
 LISTS = ("node:L", "node:M")
+TASK = "task"
+"""How the names of tasks begin."""
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 """What is virtual in a run on the model includes its date."""
 SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("items", pa.string())])
@@ -82,6 +84,12 @@ class Run:
             self.scheduler.spawn(process, task, start(actor, task))
         return process
 
+    def add_task(self, number: int, work: Callable[[Process], None]) -> Task:
+        """Add a process of one thread while others run: a task of a distributed load, which need not end."""
+        process = Process(f"{TASK}{number}")
+        self.processes.append(process)
+        return self.scheduler.spawn(process, process.name, lambda: work(process), is_daemon=True)
+
 
 Actor = Callable[[Run, Session, str], None]
 
@@ -98,7 +106,11 @@ class ListsUnchanged(RowsUnchanged):
         return Violation(self.table_key, f"{changed} changed") if changed else None
 
 
-def read_rows(table: object) -> Mapping[str, tuple[str, ...]]:
+Lists = Mapping[str, tuple[str, ...]]
+"""Lists by their keys."""
+
+
+def read_rows(table: object) -> Lists:
     """Return the lists of an open table."""
     handles: ModelHandles = table.handles  # type: ignore[attr-defined]
     return handles.read(table.path, table.version).rows  # type: ignore[attr-defined]
@@ -124,7 +136,7 @@ def build_room(options: Options = OPTIONS) -> Room:
 # --- writes ------------------------------------------------------------------------------------------------
 
 
-def stage(session: Session, table_key: str, head: Head, rows: Mapping[str, tuple[str, ...]]) -> StagedWrite:
+def stage(session: Session, table_key: str, head: Head, rows: Lists) -> StagedWrite:
     """Write the file of new lists."""
     store = session.store
     assert isinstance(store, ModelStorage)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -176,6 +177,13 @@ def _trust_every_lease(self: Any, files: Any, instant: Any) -> list[str]:
     return []
 
 
+def _trust_every_note(self: Any, named: Any) -> None:
+    _LEARN(self, dict.fromkeys(named, datetime.min.replace(tzinfo=UTC)))
+
+
+_LEARN = sidecar.Lease.learn_notes
+
+
 _C = "omnigraph.commit"
 BUGS: Mapping[str, Planted] = {
     "requirements-are-not-checked": Planted(
@@ -313,6 +321,11 @@ BUGS: Mapping[str, Planted] = {
         "A lease protects from a cleanup only the files that it had named before.",
         ("an-armed-write-and-a-cleanup", "a-writer-a-cleanup-and-a-reader"),
         {f"{_C}.sidecar.Lease.list_named_late": _trust_every_lease},
+    ),
+    "a-late-note-is-trusted": Planted(
+        "A note of a task protects from a cleanup only the files that it had named before.",
+        ("a-distributed-load-and-a-cleanup",),
+        {f"{_C}.sidecar.Lease.learn_notes": _trust_every_note},
     ),
     "table-by-table": Planted(
         "A commit of several tables is one swap.",

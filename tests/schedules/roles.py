@@ -6,6 +6,7 @@ _VERSION = re.compile(r"_versions/(d?)(\d+)\.manifest")
 _ROLES = (
     (re.compile(r"__recovery/clock$"), "the clock of the store"),
     (re.compile(r"__recovery/[^/]+\.json$"), "a sidecar"),
+    (re.compile(r"__recovery/.+\.note$"), "a note of a task"),
     (re.compile(r"__recovery/?$"), "the sidecars"),
     (re.compile(r"^__manifest"), "main"),
     (re.compile(r"^__branches/[^/]+"), "a branch"),

@@ -22,6 +22,7 @@ from schedules.model_actors import (
     Tag,
     Wait,
 )
+from schedules.model_load import Load
 
 L, M = (f"{table}/p" for table in LISTS)
 
@@ -106,6 +107,9 @@ CASES: Mapping[str, Scenario] = {
         scenario("an-armed-load-alone", a=ARMED, recovery=Recover(3)),
         scenario("a-late-branch", a=Append((L,), times=3), b=on_branch("x", branch_writer("x")), cleanup=Cleanup()),
         scenario("a-slow-group", group=(SMALL, LARGE, OTHER), other=(SMALL, SKEWED)),
+        scenario("a-distributed-load", a=Load((L, M)), cleanup=Cleanup(), b=SMALL),
+        scenario("a-distributed-load-and-a-cleanup", a=Load((L,), pause=5.0), cleanup=Wait(1, Cleanup())),
+        scenario("a-distributed-load-and-a-recovery", a=Load((L, M)), b=SMALL, recovery=Recover(2)),
         scenario("a-tag", a=Append((L,), times=2), tag=Tag("t"), cleanup=Wait(1, Cleanup())),
     )
 }
@@ -115,6 +119,7 @@ _WRITERS: tuple[Callable[[random.Random], Actor], ...] = (
     lambda choice: Append((L, M), choice.randint(1, 2), is_large=choice.random() < 0.5),
     lambda choice: Append((M, L), 1, times=choice.randint(1, 2)),
     lambda _: ARMED,
+    lambda _: Load((L, M)),
     lambda _: REPEATED,
 )
 _OTHERS: tuple[Callable[[random.Random], Actor], ...] = (

@@ -1,16 +1,20 @@
-"""Run simulated processes as threads of which exactly one goes on at a time, chosen by a strategy.
+"""Run threads of simulated processes, of which exactly one goes on at a time, chosen by a strategy.
 
 A thread hands over before every step that another thread could notice: a request, a lock, a wait, a fault point, a look
 at the clock. Between two steps nothing else runs, so a run is a function of the strategy's choices. Time is virtual: it
 moves by a tick with each step, and to the next timer when all threads wait.
+
+The threads are greenlets of one thread of the system, which switch in a microsecond: between threads of the system each
+hand-over would wait for its turn on a busy machine.
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
+
+from greenlet import getcurrent, greenlet
 
 from schedules.roles import describe
 
@@ -82,7 +86,6 @@ class Task:
     process: Process
     target: Callable[[], object]
     is_daemon: bool = False
-    gate: threading.Lock = field(default_factory=threading.Lock)
     steps: int = 0
     step: Step = START
     is_done: bool = False
@@ -91,7 +94,13 @@ class Task:
     wakes_at: datetime | None = None
     """When it goes on in any case."""
     error: BaseException | None = None
-    thread: threading.Thread | None = None
+    thread: "_Thread | None" = None
+
+
+class _Thread(greenlet):  # type: ignore[misc]  # it has no types
+    """What runs a task."""
+
+    task: Task | None = None
 
 
 class Event(NamedTuple):
@@ -100,6 +109,7 @@ class Event(NamedTuple):
     task: str
     number: int
     step: Step
+    at: timedelta
     fault: Fault | None = None
 
 
@@ -133,10 +143,9 @@ class Scheduler:
         self.on_jump: Callable[[], None] = lambda: None
         """Called before the time moves by more than a tick."""
         self._strategy = strategy
-        self._local = threading.local()
-        self._over = threading.Event()
+        self._home = getcurrent()
+        self._following: Task | None = None
         self._is_closing = False
-        self._after: Fault | None = None
 
     # --- threads -----------------------------------------------------------------------------------
 
@@ -148,38 +157,37 @@ class Scheduler:
         while unique in names:
             unique, number = f"{name}-{number}", number + 1
         task = Task(unique, process, target, is_daemon)
-        task.gate.acquire()
         self.tasks.append(task)
         return task
 
     def get_task(self) -> Task | None:
         """Return the simulated thread that calls; None for any other thread."""
-        return getattr(self._local, "task", None)
+        # A thread of the system that a simulated one has started is another greenlet.
+        return cast("Task | None", getattr(getcurrent(), "task", None))
 
     def run(self) -> None:
         """Run until every thread that is no daemon has ended, then end the rest."""
-        first = self._pick(None)
-        if first is not None:
-            self._wake(first)
-            self._over.wait()
+        self._home = getcurrent()
+        self._following = self._pick(None)
+        while self._following is not None:
+            self._switch(self._following)
         self._is_closing = True
         for task in self.tasks:
             task.process.is_dead = True
         for task in self.tasks:
-            if task.thread is not None:
-                if not task.is_done:
-                    task.gate.release()
-                task.thread.join()
+            while task.thread is not None and not task.is_done:
+                task.thread.switch()
 
-    def _wake(self, task: Task) -> None:
+    def _switch(self, task: Task) -> None:
+        """Let a thread run, until another one switches back here."""
         if task.thread is None:
-            task.thread = threading.Thread(target=self._live, args=(task,), name=task.name, daemon=True)
-            task.thread.start()
+            task.thread = _Thread(self._live, self._home)
+            task.thread.task = task
+            task.thread.switch(task)
         else:
-            task.gate.release()
+            task.thread.switch()
 
     def _live(self, task: Task) -> None:
-        self._local.task = task
         try:
             if not task.process.is_dead:
                 task.target()
@@ -188,13 +196,8 @@ class Scheduler:
         except BaseException as error:  # noqa: BLE001 - the caller of the run judges it
             task.error = error
         task.is_done = True
-        if self._is_closing:
-            return
-        following = self._pick(task)
-        if following is None:
-            self._over.set()
-        else:
-            self._wake(following)
+        # `run` goes on, and switches to the next thread.
+        self._following = None if self._is_closing else self._pick(task)
 
     # --- steps -------------------------------------------------------------------------------------
 
@@ -223,7 +226,7 @@ class Scheduler:
                 process.outage -= 1
                 raise StepError(f"{step.label}: no answer")
         fault = self._strategy.inject(task)
-        self.trace.append(Event(task.name, task.steps, step, fault))
+        self.trace.append(Event(task.name, task.steps, step, self.now - self.began, fault))
         if fault is None:
             return None
         process.faults += 1
@@ -279,11 +282,10 @@ class Scheduler:
             raise Killed
         following = self._pick(task)
         if following is None:
-            self._over.set()
-            task.gate.acquire()
+            self._following = None
+            self._home.switch()
         elif following is not task:
-            self._wake(following)
-            task.gate.acquire()
+            self._switch(following)
         if task.process.is_dead:
             raise Killed
 

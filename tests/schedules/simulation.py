@@ -228,6 +228,10 @@ class SimulatedBackend:
         del threads, name
         return InlineExecutor()
 
+    def get_thread_id(self) -> int:
+        """See Backend."""
+        return id(self._scheduler.get_task())
+
     def get_states(self) -> dict[object, object]:
         """See Backend."""
         task = self._scheduler.get_task()

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from schedules.exhaustive import GuidedStrategy, search_all, search_preemptions
+from schedules import preemptions
+from schedules.exhaustive import GuidedStrategy, search_all
 from schedules.explore import shrink
+from schedules.preemptions import Played, Switches, Taken, WatchedStrategy, search_preemptions
 from schedules.scheduler import Fault, Process, Scheduler, Step, Strategy
 from schedules.simulation import InlineExecutor, SimulatedBackend, SimulatedClock
 from schedules.strategies import (
-    Choice,
     FaultPlan,
     PlannedFault,
     PriorityStrategy,
@@ -84,18 +86,51 @@ def test_all_orders_of_dependent_steps_are_tried_once() -> None:
     assert search.runs - len(search.problems) >= 6
 
 
-def test_few_preemptions_find_a_race() -> None:
-    def play(switches: tuple[Choice, ...]) -> tuple[list[str], list[tuple[str, int, tuple[str, ...]]]]:
-        value, scheduler = race(ReplayStrategy(Schedule(switches)))
-        points: list[tuple[str, int, tuple[str, ...]]] = [
-            (event.task, event.number - 1, ("a", "b")) for event in scheduler.trace if event.step.is_request
-        ]
-        return ([] if value == 2 else ["lost"]), points
+def play_with_switches(switches: Switches) -> Played:
+    """Let three threads race that also write something of their own."""
+    strategy = WatchedStrategy(Schedule(switches))
+    scheduler = Scheduler(strategy)
+    shared = {"x": 0}
 
-    assert search_preemptions(play, 0, 100).problems == []
-    search = search_preemptions(play, 1, 100)
+    def live(name: str) -> None:
+        scheduler.reach(Step("write own", name, writes=True, is_request=True))
+        count_up(scheduler, shared)()
+        scheduler.reach(Step("write own", name, writes=True, is_request=True))
+
+    for name in "abc":
+        scheduler.spawn(Process(name), name, partial(live, name))
+    scheduler.run()
+    steps = []
+    for event in scheduler.trace:
+        reads = frozenset({event.step.resource})
+        writes = reads if event.step.writes else frozenset()
+        steps.append(Taken(event.task, event.number, event.at, reads, writes, event.step.is_request))
+    value = shared["x"]
+    return Played([] if value == 3 else [f"lost: {value}"], steps, strategy.others, strategy.free)
+
+
+def find_outcomes(bound: int) -> tuple[set[str], int]:
+    """Return what a search finds, and how many runs it takes."""
+    search = search_preemptions(play_with_switches, bound, 10_000)
     assert search.is_complete
-    assert search.problems
+    return {problem for _, problems in search.problems for problem in problems}, search.runs
+
+
+def test_few_preemptions_find_a_race() -> None:
+    assert find_outcomes(0) == (set(), 6)
+    # One that has read stands still while both others come and go.
+    assert find_outcomes(1)[0] == {"lost: 1", "lost: 2"}
+
+
+@pytest.mark.parametrize("bound", [1, 2])
+def test_schedules_that_are_left_out_tell_nothing_new(bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes, runs = find_outcomes(bound)
+    monkeypatch.setattr(preemptions._PreemptionSearch, "_find_equivalent", lambda *_: None)
+
+    all_outcomes, all_runs = find_outcomes(bound)
+
+    assert outcomes == all_outcomes
+    assert runs < all_runs
 
 
 def test_a_failing_run_is_shortened() -> None:

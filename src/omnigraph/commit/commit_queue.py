@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from omnigraph.commit.manifest_log import ManifestLog
-from omnigraph.concurrency import Event, ProcessState, create_event, create_lock
+from omnigraph.concurrency import Event, ProcessState, create_event, create_lock, get_thread_id
 
 # The limit of writes that are published together. On a busy machine a swap took 47 ms, and each write 8 ms beside it:
 # with 64, the swap is a tenth of a group.
@@ -90,7 +90,7 @@ class CommitQueue:
             if on_queued is not None:
                 on_queued()
             while not write.is_settled:
-                is_nested = self._holder == threading.get_ident()
+                is_nested = self._holder == get_thread_id()
                 if self._turn.locked() and not is_nested:
                     write.wake.wait(_PATIENCE_SECONDS)
                     write.wake.clear()
@@ -109,7 +109,7 @@ class CommitQueue:
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Let no other writer of this process publish on the branch inside the block."""
-        thread = threading.get_ident()
+        thread = get_thread_id()
         if self._holder == thread:
             yield
             return

@@ -1,6 +1,6 @@
 """Store sidecars: one small object per running operation, from which the files of a dead one can be found."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -163,7 +163,8 @@ class Lease:
         self._thread: Thread | None = None
         # When the stored sidecar first named each file, by the clock that only goes forward.
         self._named: dict[str, float] = {}
-        self._armed_at = 0.0
+        # The same by notes of its tasks, and by the store's clock.
+        self._noted: dict[str, datetime] = {}
 
     def arm(self) -> None:
         """Put the sidecar and start its heartbeats. If that fails, the operation has not begun."""
@@ -195,15 +196,12 @@ class Lease:
             if self._is_fenced:
                 raise FencedError(self._sidecar.id)
 
-    def add_files(self, files: Iterable[str], *, are_noted: bool = False) -> None:
-        """Record files that exist now, in case the operation dies; `are_noted` if notes of its tasks name them already.
+    def add_files(self, files: Iterable[str]) -> None:
+        """Record files that exist now, in case the operation dies.
 
         A failure is logged, and the next heartbeat tries again. Only `confirm` reports that the operation was fenced.
         """
         with self._lock:
-            files = tuple(files)
-            if are_noted:
-                self._named.update(dict.fromkeys(files, self._armed_at))
             all_files = dict.fromkeys((*self._sidecar.files, *files))
             if self._is_fenced or len(all_files) == len(self._sidecar.files):
                 return
@@ -234,7 +232,11 @@ class Lease:
         return self._sidecar.files
 
     def list_named_late(self, files: Iterable[str], instant: datetime) -> list[str]:
-        """Return the files that the sidecar did not name yet at an instant of the store's clock."""
+        """Return the files that neither the sidecar nor a note named yet at an instant of the store's clock."""
+        with self._lock:
+            files = [file for file in files if file not in self._noted or self._noted[file] >= instant]
+        if not files:
+            return files
         monotonic = self._store.runtime.clock.monotonic()
         now = read_store_clock(self._store)
         if not now.microsecond:
@@ -243,6 +245,11 @@ class Lease:
         seconds = (instant - now).total_seconds() + monotonic
         with self._lock:
             return [file for file in files if self._named.get(file, monotonic) >= seconds]
+
+    def learn_notes(self, named: Mapping[str, datetime]) -> None:
+        """Learn when notes of tasks have named files, by the store's clock."""
+        with self._lock:
+            self._noted.update(named)
 
     @property
     def is_running(self) -> bool:
@@ -306,7 +313,6 @@ class Lease:
 
     def _note_named(self) -> None:
         now = self._store.runtime.clock.monotonic()
-        self._armed_at = self._armed_at or now
         for file in self._sidecar.files:
             self._named.setdefault(file, now)
 

@@ -7,8 +7,11 @@ removes its own files. Recovery does the same for an operation that died.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import repeat
+from math import floor
+from typing import TypeAlias
 
 import msgspec
 
@@ -27,8 +30,14 @@ _NOTE_SUFFIX = ".note"
 SAVED_PREFIX = "save-"
 # A write without a sidecar that has put nothing for this long is dead, and its objects are swept.
 MAX_SAVED_AGE = timedelta(days=1)
+# A note whose put took longer is put again: the store's time of it may be that of its begin.
+_PUT_SECONDS = 1.0
 # The names of objects of tasks: the id of the operation, then the object's own name. Nothing else may be swept.
 _OPERATION_OBJECT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})-([^/]+)")
+
+
+NamingTimes: TypeAlias = dict[str, datetime]
+"""When files were named in notes, at the latest, by the store's clock."""
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -36,6 +45,8 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     files: tuple[TableFile, ...] = ()
     is_open: bool = True
+    ages: tuple[float, ...] = ()
+    """For how many seconds the first files had been named when this was put; the others are new in it."""
 
 
 class TaskJournal:
@@ -51,7 +62,8 @@ class TaskJournal:
         self._task = f"{phase}-{task}-{draw_bytes(4).hex()}"
         self._etag = ""
         self._lock = create_lock()
-        self._files: dict[str, None] = {}
+        # When the stored note first named each file, by the clock that only goes forward; None: not yet.
+        self._files: dict[str, float | None] = {}
         self._scratch: list[str] = []
 
     def begin(self) -> None:
@@ -90,14 +102,26 @@ class TaskJournal:
         # One task may have several writers.
         with self._lock:
             recorded = len(self._files)
-            self._files.update(dict.fromkeys(files))
+            for file in files:
+                self._files.setdefault(file, None)
             if len(self._files) == recorded and not is_always:
                 return
-            data = encode_with_checksum(Note(files=tuple(self._files)))
-            try:
-                self._etag = self._store.objects.put_if_match(self._key, data, self._etag)
-            except ObjectChangedError:
-                self._discard()
+            if self._put() > _PUT_SECONDS:
+                self._put()
+
+    def _put(self) -> float:
+        """Put the note; return how long that took."""
+        clock = self._store.runtime.clock
+        begun = clock.monotonic()
+        ages = tuple(floor((begun - named) * 1000) / 1000 for named in self._files.values() if named is not None)
+        data = encode_with_checksum(Note(files=tuple(self._files), ages=ages))
+        try:
+            self._etag = self._store.objects.put_if_match(self._key, data, self._etag)
+        except ObjectChangedError:
+            self._discard()
+        now = clock.monotonic()
+        self._files = {file: now if named is None else named for file, named in self._files.items()}
+        return now - begun
 
     def _discard(self) -> None:
         for file in (*self._files, *self._scratch, self._key):
@@ -105,18 +129,27 @@ class TaskJournal:
         raise FencedError.phase_closed(self._operation_id, self._task)
 
 
-def clear(store: GraphStorage, operation_id: str, *, phase: int | None = None, keep: Collection[str] = ()) -> int:
+def clear(
+    store: GraphStorage,
+    operation_id: str,
+    *,
+    phase: int | None = None,
+    keep: Collection[str] = (),
+    named: NamingTimes | None = None,
+) -> int:
     """Remove the files and objects of the tasks of an operation, in one phase or in all; return the bytes freed.
 
     Files and objects in `keep` stay; objects that later phases need stay until the whole operation is cleared.
+    `named` gets the files of all notes.
     """
     freed = 0
+    times: NamingTimes = {} if named is None else named
     for info in _list_objects(store, operation_id, phase):
         if info.key in keep:
             continue
         if info.key.endswith(_NOTE_SUFFIX):
             # The note is closed first, so that its task can't add to it unseen, and removed last, in case we die.
-            freed += _remove(store, _close_note(store, info.key), keep)
+            freed += _remove(store, _close_note(store, info.key, times), keep)
         store.objects.delete(info.key)
     return freed
 
@@ -167,7 +200,7 @@ def _list_objects(store: GraphStorage, operation_id: str, phase: int | None) -> 
     return [info for info in store.objects.list_under(RECOVERY) if info.key.startswith(start)]
 
 
-def _close_note(store: GraphStorage, key: str) -> tuple[str, ...]:
+def _close_note(store: GraphStorage, key: str, named: NamingTimes) -> tuple[str, ...]:
     """Close a note and return the files that it names; its task can no longer change it."""
     while True:
         try:
@@ -181,7 +214,18 @@ def _close_note(store: GraphStorage, key: str) -> tuple[str, ...]:
         except (ForeignFileError, ValueError) as error:
             log.warning("the note %s can't be read, and the files that it names are not removed: %s", key, error)
             return ()
+        named.update(_find_times(note, stored.info.modified))
         return note.files
+
+
+def _find_times(note: Note, modified: datetime) -> Iterator[tuple[str, datetime]]:
+    """Yield the files of a note that was put at a time, and when each was named, at the latest."""
+    if not modified.microsecond:
+        # Such a store may tell whole seconds only.
+        modified += timedelta(seconds=1)
+    ages = (*note.ages, *repeat(-_PUT_SECONDS, len(note.files) - len(note.ages)))
+    for file, age in zip(note.files, ages, strict=True):
+        yield file, modified - timedelta(seconds=age)
 
 
 def _remove(store: GraphStorage, paths: Iterable[str], keep: Collection[str]) -> int:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from omnigraph.commit.task_journal import TaskJournal, clear
+from omnigraph.commit.task_journal import NamingTimes, TaskJournal, clear
 from omnigraph.ops.maintenance_worker import Built, LocalOptimizeWorker, UpkeepFiles, UpkeepStoppedError
 from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
@@ -196,7 +196,9 @@ class SparkMaintenanceWorker:
         # The lease names the files before the phase ends: from then on no task's journal protects them.
         files.on_complete(new_files)
         files.lease.enter_phase(0)
-        clear(store, context.operation_id, phase=phase, keep=set(new_files))
+        named: NamingTimes = {}
+        clear(store, context.operation_id, phase=phase, keep=set(new_files), named=named)
+        files.lease.learn_notes(named)
         return texts
 
     def check_stopped(self) -> None:

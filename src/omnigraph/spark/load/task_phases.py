@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.commit.publisher import ArmedWrite
 from omnigraph.commit.sidecar import FencedError
-from omnigraph.commit.task_journal import clear
+from omnigraph.commit.task_journal import NamingTimes, clear
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.graph_storage import GraphStorage
 from omnigraph.telemetry import log
@@ -56,7 +56,7 @@ class Phases:
             yield phase
             faults.reach("phase.done")
             # Named before the phase is closed, so that at any time recovery finds every file: by its note or here.
-            self._lease.add_files(phase.kept_files, are_noted=True)
+            self._lease.add_files(phase.kept_files)
             faults.reach("phase.named")
             self._close(phase.number, phase.kept_files | phase.kept_scratch)
             faults.reach("phase.cleared")
@@ -74,4 +74,6 @@ class Phases:
     def _close(self, number: int, kept: dict[str, None]) -> None:
         # First: a task that begins from now on notices it, and all earlier tasks have a note that `clear` finds.
         self._lease.enter_phase(0)
-        clear(self._store, self.operation_id, phase=number, keep=kept.keys())
+        named: NamingTimes = {}
+        clear(self._store, self.operation_id, phase=number, keep=kept.keys(), named=named)
+        self._lease.learn_notes({file: time for file, time in named.items() if file in kept})
