@@ -67,6 +67,35 @@ def test_a_memory_limit_ends_a_statement(people: og.Graph, statement: str) -> No
 
 
 @pytest.mark.usefixtures("temporary")
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ("cast(case when range > 900000 then 'x' else '1' end as int)", "Could not convert string 'x'"),
+        ("9223372036854775807 - 900000 + range::bigint", "Overflow in addition"),
+    ],
+)
+def test_an_error_in_a_late_row_is_that_of_an_early_one(people: og.Graph, value: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        people.sql(f"select {value} as n from range(1000000)")  # noqa: S608 - of this file
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_deadline_ends_a_statement_that_has_returned_rows(people: og.Graph) -> None:
+    endless = "with recursive t as (select 1 as n union all select n + 1 from t) select * from t"
+
+    with pytest.raises(QueryTimeoutError):
+        people.sql(endless, seconds=0.5)
+
+
+@pytest.mark.usefixtures("temporary")
+def test_memory_that_runs_out_after_the_first_rows(people: og.Graph) -> None:
+    later = "select range as n from range(200000) union all select len(list(range)) from range(1000000000)"
+
+    with pytest.raises(SqlMemoryError, match="its memory limit of 100,000,000 bytes"):
+        people.sql(later, memory_bytes=100_000_000)
+
+
+@pytest.mark.usefixtures("temporary")
 def test_a_result_that_is_too_large(people: og.Graph) -> None:
     with pytest.raises(QueryMemoryError, match="the result of the SQL statement"):
         people.sql("select range, range + 1 as n from range(100000000)", memory_bytes=100_000_000)

@@ -1,12 +1,20 @@
 # ruff: noqa: S608 - the texts are those of this file
 """A statement can't make a value so large that the process dies of it: DuckDB counts no values inside of functions."""
 
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.engine.duckdb.allowed_functions import SCALAR_FUNCTIONS
 from omnigraph.engine.duckdb.process_memory import watch_growth
 from omnigraph.engine.duckdb.sql_errors import SqlError, SqlMemoryError
+from omnigraph.engine.duckdb.table_streams import TableStream
+from omnigraph.storage.lance_table import LanceTable
+from worlds import runtime
 
 TEXT = "(select string_agg('x', '') from range(60000))"
 
@@ -59,6 +67,36 @@ def test_what_duckdb_does_not_count_is_stopped_by_the_size_of_the_process(people
 @pytest.mark.parametrize("name", ["reservoir_quantile", "setseed", "repeat", "lpad", "list_resize", "printf", "format"])
 def test_functions_that_change_state_or_allocate_what_they_are_told_are_not_allowed(name: str) -> None:
     assert name not in SCALAR_FUNCTIONS
+
+
+def test_long_texts_are_handed_over_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = og.create_graph(str(tmp_path / "g"), "node Doc { k: I64 @key  text: String }", runtime=runtime())
+    texts = [secrets.token_hex(2**16) for _ in range(300)]
+    graph.load(nodes={"Doc": pa.table({"k": range(300), "text": texts})}, mode="append")
+    sizes: list[int] = []
+    original = TableStream._read_batches
+
+    def read(stream: TableStream, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for batch in original(stream, schema):
+            sizes.append(batch.nbytes)
+            yield batch
+
+    monkeypatch.setattr(TableStream, "_read_batches", read)
+    asked: list[int | None] = []
+    decode = LanceTable.iter_batches
+    monkeypatch.setattr(
+        LanceTable,
+        "iter_batches",
+        lambda *arguments, **options: asked.append(options.get("batch_rows")) or decode(*arguments, **options),
+    )
+
+    assert graph.sql("select sum(length(upper(text))) as n from Doc").rows() == [{"n": 300 * 2**17}]
+    assert graph.sql("select sum(k) as n from Doc").rows() == [{"n": 300 * 299 // 2}]
+    assert max(sizes) <= 2**23 < sum(sizes)
+    # Of a type with texts; of one without, as many as there are.
+    assert asked[0] is not None
+    assert asked[1] is not None
+    assert 64 <= asked[0] < 200 < asked[1]
 
 
 def test_growth_counts_from_the_first_statement_and_against_the_latest() -> None:

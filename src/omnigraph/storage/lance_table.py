@@ -165,6 +165,7 @@ class LanceTable:
         where: str | None = None,
         *,
         batch_rows: int | None = None,
+        batch_bytes: int | None = None,
         ahead: int | None = None,
         io_bytes: int | None = None,
         with_blobs: bool = False,
@@ -174,9 +175,9 @@ class LanceTable:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the matching rows of these fragments, or of all, in the order of their positions.
 
-        `within` selects a range of the matching rows. A batch has at most `batch_rows` rows; `ahead` batches are
-        decoded concurrently, and up to `io_bytes` are read before they are needed. A blob is returned as its
-        description, or with `with_blobs` as its bytes.
+        `within` selects a range of the matching rows. A batch has at most `batch_rows` rows and about `batch_bytes`
+        bytes, but at least a row; `ahead` batches are decoded concurrently, and up to `io_bytes` are read before they
+        are needed. A blob is returned as its description, or with `with_blobs` as its bytes.
         """
         dataset = self.handles.open(self.path, self.version)
         if with_blobs:
@@ -191,6 +192,7 @@ class LanceTable:
                 offset=None if within is None else within.start,
                 limit=None if within is None else len(within),
                 batch_size=batch_rows,
+                batch_size_bytes=batch_bytes,
                 batch_readahead=ahead,
                 io_buffer_size=io_bytes,
                 with_row_address=with_address,

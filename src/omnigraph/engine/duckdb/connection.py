@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import duckdb
+import pyarrow as pa
 
 from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.engine.duckdb.process_memory import watch_growth
+from omnigraph.engine.duckdb.sql_errors import restore_error
 from omnigraph.engine.query_budget import Budget
 from omnigraph.errors import OmnigraphError
 
@@ -155,3 +157,17 @@ def await_call(connection: duckdb.DuckDBPyConnection, call: Callable[[], _T]) ->
             if not outcome.done():
                 connection.interrupt()
             worker.join(_POLL_SECONDS)
+
+
+def read_batch(connection: duckdb.DuckDBPyConnection, reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    """Return the next rows of a result, or None after the last ones.
+
+    Most of a statement may run here: its reader passes an error on as an OSError, and this is DuckDB's again.
+    """
+    try:
+        return await_call(connection, lambda: next(reader, None))
+    except OSError as error:
+        restored = restore_error(error)
+        if restored is None:
+            raise
+        raise restored from error

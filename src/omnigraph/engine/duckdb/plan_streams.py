@@ -6,22 +6,19 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.duckdb.table_streams import MIN_STREAM_ROWS, ReadState, TableStream, group_fragments
+from omnigraph.engine.duckdb.table_streams import (
+    MIN_STREAM_ROWS,
+    ReadState,
+    TableStream,
+    group_fragments,
+    iter_small_batches,
+)
 from omnigraph.engine.predicate_eval import evaluate, find_columns
 from omnigraph.engine.query_inputs import QueryInputs
 from omnigraph.engine.relational.tree import ROW_POSITION, ScanRows
 from omnigraph.engine.tables.table_reader import TableReader
-from omnigraph.schema.arrow import DST, ID, SRC
+from omnigraph.schema.arrow import DST, SRC
 from omnigraph.storage.lance_table import ADDRESS
-
-# A batch of this size is some vectors of DuckDB, and one call into Python.
-_BATCH_ROWS = 16_384
-# Of rows with texts, lists or vectors: 16,384 notes of 3,000 characters are 50 MB, and several batches are in flight.
-_WIDE_BATCH_ROWS = 2_048
-# What Lance may read and decode before DuckDB asks for it. Its default, 2 GB, made a scan of 6.6 million edges with a
-# memory limit of 256 MiB take 840 MB.
-_READ_AHEAD = 2
-_IO_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +58,12 @@ class ScanStream(TableStream):
         ends = [SRC, DST] if scan.is_loop_left_out else []
         stored = list(dict.fromkeys([*(column for column in wanted if column != ROW_POSITION), *filtered, *ends]))
         with_row = ROW_POSITION in wanted or not stored
-        batches = self._table.iter_batches(
-            stored,
-            batch_rows=_BATCH_ROWS if self._is_narrow(stored) else _WIDE_BATCH_ROWS,
-            ahead=_READ_AHEAD,
-            io_bytes=_IO_BYTES,
-            fragments=self._fragments,
-            with_address=with_row,
-        )
+        batches = iter_small_batches(self._table, stored, self._fragments, with_address=with_row)
         for batch in batches:
             self._state.meter.add(batch.num_rows)
             rows = self._filter(pa.Table.from_batches([batch]))
             columns = [self._read_column(rows, column) for column in wanted]
             yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
-
-    def _is_narrow(self, columns: Sequence[str]) -> bool:
-        """Return whether columns are ids and numbers alone: other values may have any length."""
-        types = (self._table.schema.field(column).type for column in columns if column not in (ID, SRC, DST))
-        return all(pa.types.is_primitive(type_) for type_ in types)
 
     def _filter(self, rows: pa.Table) -> pa.Table:
         # Each predicate reads only the rows that the ones before it have left.

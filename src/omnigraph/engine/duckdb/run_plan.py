@@ -20,6 +20,7 @@ from omnigraph.engine.duckdb.connection import (
     await_call,
     interrupt_when_over,
     open_connection,
+    read_batch,
 )
 from omnigraph.engine.duckdb.group_rows import build_group_frame
 from omnigraph.engine.duckdb.plan_dialect import DuckDbDialect, build_printer, print_condition, quote
@@ -248,7 +249,7 @@ class LocalEngine:
             reader = await_call(connection, lambda: connection.sql(text).to_arrow_reader(_CHUNK_ROWS))
             # The first one has the columns, if there is no row.
             yield pa.RecordBatch.from_pylist([], reader.schema)
-            while (batch := await_call(connection, lambda: next(reader, None))) is not None:
+            while (batch := read_batch(connection, reader)) is not None:
                 budget.check()
                 yield batch
             if self.context.profile is not None:

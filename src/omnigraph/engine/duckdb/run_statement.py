@@ -14,6 +14,7 @@ from omnigraph.engine.duckdb.connection import (
     await_call,
     interrupt_when_over,
     open_connection,
+    read_batch,
 )
 from omnigraph.engine.duckdb.sql_errors import SqlError, SqlFailedError, SqlMemoryError, translate_error
 from omnigraph.engine.duckdb.statement_check import check_statement
@@ -161,7 +162,7 @@ def _fetch(
         raise SqlError(f"two columns of the result are called `{duplicate}`; give each its own name with `as`")
     reader = await_call(connection, lambda: relation.to_arrow_reader(_BATCH_ROWS))
     batches, nbytes = [], 0
-    while (batch := await_call(connection, lambda: next(reader, None))) is not None:
+    while (batch := read_batch(connection, reader)) is not None:
         budget.check()
         nbytes += batch.nbytes
         if allowed is not None:

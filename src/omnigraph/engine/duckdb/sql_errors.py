@@ -17,6 +17,17 @@ _ABOUT_THE_STATEMENT = (
     duckdb.TypeMismatchException,
 )
 _MAX_CHARACTERS = 500
+# How the texts of those begin that say why a statement ended.
+_BY_BEGINNING: dict[str, type[duckdb.Error]] = {
+    "Binder Error": duckdb.BinderException,
+    "Conversion Error": duckdb.ConversionException,
+    "INTERRUPT Error": duckdb.InterruptException,
+    "Invalid Input Error": duckdb.InvalidInputException,
+    "Mismatch Type Error": duckdb.TypeMismatchException,
+    "Not implemented Error": duckdb.NotImplementedException,
+    "Out of Memory Error": duckdb.OutOfMemoryException,
+    "Out of Range Error": duckdb.OutOfRangeException,
+}
 
 
 class SqlError(OmnigraphError):
@@ -59,6 +70,13 @@ def translate_error(error: duckdb.Error, allowed: int) -> OmnigraphError:
     if isinstance(error, _ABOUT_THE_STATEMENT):
         return SqlError(format_reason(str(error)))
     return SqlFailedError()
+
+
+def restore_error(error: OSError) -> duckdb.Error | None:
+    """Return DuckDB's error that a stream of Arrow passed on as its text; None if it is another one."""
+    text = str(error)
+    class_ = _BY_BEGINNING.get(text.split(":", 1)[0])
+    return None if class_ is None else class_(text)
 
 
 def format_reason(text: str) -> str:

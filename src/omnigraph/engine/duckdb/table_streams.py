@@ -9,12 +9,25 @@ import pyarrow.dataset as pa_dataset
 
 from omnigraph.engine.query_budget import Budget
 from omnigraph.engine.query_progress import ProgressMeter
+from omnigraph.schema.arrow import DST, ID, SRC
 from omnigraph.storage.lance_table import LanceTable, is_blob
 
 # DuckDB reads one stream on one core, so larger tables are several; for fewer rows another stream does not pay off.
 MIN_STREAM_ROWS = 250_000
 # A batch of this size is some vectors of DuckDB, and one call into Python.
 _BATCH_ROWS = 16_384
+# Lance decodes a whole batch by its rows before it divides it by its bytes: so rows with texts or vectors are fewer.
+_DECODED_BYTES = 2**24
+_MIN_BATCH_ROWS = 64
+# Files are compressed: texts have about so many times the bytes in memory.
+_EXPANSION = 2
+# What DuckDB gets at once. A function computes up to 2,048 values in a step, which nothing can stop, but no more than a
+# batch has: of texts of a megabyte that would be 2 GB.
+_BATCH_BYTES = 2**22
+# What Lance may read and decode before DuckDB asks for it. Its default, 2 GB, made a scan of 6.6 million edges with a
+# memory limit of 256 MiB take 840 MB.
+_READ_AHEAD = 2
+_IO_BYTES = 2**24
 
 
 class ReadFailures:
@@ -115,9 +128,36 @@ class TableStream(pa_dataset.Dataset):  # type: ignore[misc] # pyarrow ships no 
             raise
 
     def _read_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for batch in self._table.iter_batches(schema.names, batch_rows=_BATCH_ROWS, fragments=self._fragments):
+        for batch in iter_small_batches(self._table, schema.names, self._fragments):
             self._state.meter.add(batch.num_rows)
             yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+
+
+def iter_small_batches(
+    table: LanceTable, columns: Sequence[str], fragments: Sequence[int], *, with_address: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some fragments in batches of a few megabytes, and hold few of them, however long texts are."""
+    return table.iter_batches(
+        columns,
+        batch_rows=_choose_batch_rows(table, columns),
+        batch_bytes=_BATCH_BYTES,
+        ahead=_READ_AHEAD,
+        io_bytes=_IO_BYTES,
+        fragments=fragments,
+        with_address=with_address,
+    )
+
+
+def _choose_batch_rows(table: LanceTable, columns: Sequence[str]) -> int:
+    """Return how many rows are decoded at once, by the size of the files: it is known of whole rows only."""
+    types = (table.schema.field(column).type for column in columns if column not in (ID, SRC, DST))
+    if all(pa.types.is_primitive(type_) for type_ in types):
+        return _BATCH_ROWS
+    fragments = table.list_fragments()
+    nbytes = sum(fragment.nbytes for fragment in fragments)
+    rows = max(sum(fragment.rows for fragment in fragments), 1)
+    fitting = _DECODED_BYTES * rows // max(nbytes * _EXPANSION, 1)
+    return min(max(fitting, _MIN_BATCH_ROWS), _BATCH_ROWS)
 
 
 def split_table(table: LanceTable, count: int, state: ReadState, min_rows: int = MIN_STREAM_ROWS) -> list[TableStream]:
