@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.decoding.input_files import FileFormatError
+from omnigraph.engine.decoding.typed_files import TypedFile
 from omnigraph.errors import BadArgumentError, FileDeniedError, FileMissingError, MissingError
 from omnigraph.ops.load_inputs import GraphSource, InputSource, LoadInput, TypedSource, expand_inputs, parse_maps
 from omnigraph.ops.open_table import TypeMissingError
@@ -70,11 +71,23 @@ def test_what_stands_for_no_file_is_refused(tmp_path: Path, name: str) -> None:
         people(tmp_path / name)
 
 
-def test_a_partition_is_refused_because_its_column_would_be_lost(tmp_path: Path) -> None:
-    put(tmp_path / "age=3" / "a.csv")
+def test_directories_below_hold_values_and_those_of_a_pattern_do_not(tmp_path: Path) -> None:
+    put(tmp_path / "age=3" / "city=A%20B" / "a.csv")
+    put(tmp_path / "age=__HIVE_DEFAULT_PARTITION__" / "b.csv")
 
-    with pytest.raises(MissingError, match="`age=3` is a partition"):
-        people(tmp_path)
+    def partitions(data: Path | str) -> list[dict[str, str | None]]:
+        return [dict(one.source.partition) for one in people(data) if isinstance(one.source, TypedFile)]
+
+    assert partitions(tmp_path) == [{"age": "3", "city": "A B"}, {"age": None}]
+    assert partitions(tmp_path / "age=3") == [{"city": "A B"}]
+    assert partitions(f"{tmp_path}/age=*/city=*/*.csv") == [{}]
+
+
+def test_graph_records_have_no_columns_in_the_names_of_directories(tmp_path: Path) -> None:
+    put(tmp_path / "age=3" / "a.jsonl", "")
+
+    with pytest.raises(MissingError, match="names a column of one type"):
+        expand_inputs(LoadInput(graph=(GraphSource(data=tmp_path),)), CATALOG)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -83,6 +83,24 @@ def test_rows_of_a_data_frame_are_loaded(spark: SparkSession, graph: og.Graph) -
     settled(graph)
 
 
+def test_what_spark_has_partitioned_is_loaded_with_its_columns(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path
+) -> None:
+    people = spark.range(0, 20, 1, 2).selectExpr("concat('p', id) as name", "nullif(id % 3, 0) as age")
+    for name in ("parquet", "csv"):
+        people.write.partitionBy("age").option("header", value=True).format(name).save(str(tmp_path / name))
+
+    for name, mode in (("parquet", "append"), ("csv", "merge")):
+        given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=tmp_path / name),))
+        result = spark_loaded(spark, graph, mode, given, APART)
+        counts = result.nodes["Person"]
+        assert (counts.inserted, counts.updated, counts.unchanged) == ((20, 0, 0) if mode == "append" else (0, 0, 20))
+
+    ages = dict(zip(column(graph, "Person", "name"), column(graph, "Person", "age"), strict=True))
+    assert ages == {f"p{number}": number % 3 or None for number in range(20)}
+    settled(graph)
+
+
 def test_a_bad_row_of_a_data_frame_is_told_with_its_partition(spark: SparkSession, graph: og.Graph) -> None:
     people = spark.range(0, 10, 1, 2).selectExpr("concat('p', id % 9) as name", "cast(id as int) as age")
     given = LoadInput(typed=(TypedSource(type="Person", is_edge=False, data=people),))

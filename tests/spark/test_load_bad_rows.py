@@ -2,17 +2,21 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph as og
+from load_calls import edge, loaded, node
 from mutating import new_graph
-from omnigraph.ops.load import LoadError
+from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult
 from omnigraph.spark.load.load_engine import SparkLoadOptions
-from spark_loading import left_over, reasons, spark_loaded
+from omnigraph.spark.load.recheck import FetchedRows, SuspectRows
+from spark_loading import exported, file_of, left_over, reasons, spark_loaded, texts
+from worlds import runtime
 
 KINDS: dict[str, Callable[[int], dict[str, object] | str]] = {
     "no JSON": lambda number: f'{{"type": "Person", "data": {{"name": "bad{number}"',
@@ -100,3 +104,61 @@ def test_a_thousand_bad_rows_among_a_million_are_found(spark: SparkSession, tmp_
     graph = check(spark, tmp_path, 1_000_000, 1_000, SparkLoadOptions())
 
     assert graph.table("Person").count_rows() == 1_001_000
+
+
+TWICE = """
+node Person { name: String @key  email: String? @unique }
+edge Knows: Person -> Person { @key(src, dst) }
+edge Likes: Person -> Person
+"""
+
+
+def written_twice(place: Path, people: int) -> LoadInput:
+    """Two files with the same people and edges, the second with an edge to nobody and others that nothing names."""
+    records = [node("Person", name=f"p{number}", email=f"e{number}") for number in range(people)]
+    records += [edge("Knows", f"p{number}", f"p{number // 2}") for number in range(people)]
+    more = [
+        edge("Likes", "p1", "nobody"),
+        node("Person", name="p1", email="other"),
+        node("Person", name="new", email="e2"),
+    ]
+    place.mkdir()
+    for name, others in (("a.jsonl", []), ("b.jsonl", [*more, edge("Likes", "new", "p2")])):
+        file_of(place, *records, *others, name=name)
+    return LoadInput(graph=(GraphSource(data=place),))
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_rows_that_were_loaded_twice_are_found_in_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    data = written_twice(tmp_path / "in", 60)
+    seen: list[int] = []
+    collect = SuspectRows.from_fetched
+
+    def count(fetched: Mapping[str, Sequence[FetchedRows]], *rest: Any, **options: Any) -> SuspectRows:
+        seen.append(sum(len(part.rows.ordinals) for parts in fetched.values() for part in parts))
+        return collect(fetched, *rest, **options)
+
+    monkeypatch.setattr(SuspectRows, "from_fetched", count)
+    how = SparkLoadOptions(split_bytes=4_000, max_local_keys=0, max_local_reread_bytes=0, max_driver_suspects=10)
+    ends: list[list[Any]] = []
+    for name in ("local", "spark"):
+        graph = og.create_graph(str(tmp_path / name), TWICE, runtime=runtime())
+        loaded(graph, "append", node("Person", name="p3"), node("Person", name="old", email="e4"))
+
+        def run(graph: og.Graph = graph, name: str = name, **options: Any) -> LoadResult:
+            if name == "local":
+                return loaded(graph, mode, inputs=data, **options)
+            return spark_loaded(spark, graph, mode, data, how, **options)
+
+        with pytest.raises(LoadError) as refused:
+            run()
+        result = run(on_error=tmp_path / f"bad-{name}")
+        told = [refused.value.total, str(refused.value), {**result.to_json(), "commit_id": "", "quarantine": ""}]
+        ends.append([*told, reasons(tmp_path / f"bad-{name}"), texts(tmp_path / f"bad-{name}"), exported(graph)])
+        assert left_over(graph) == []
+
+    assert ends[1] == ends[0]
+    assert ends[0][0] > 120
+    assert max(seen) <= 20  # of 245, most of which repeat others

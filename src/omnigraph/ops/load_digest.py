@@ -7,7 +7,7 @@ reads nothing else, reads them to the end.
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b, file_digest
 from pathlib import Path
@@ -22,7 +22,7 @@ from omnigraph.engine.decoding.json_lines import iter_chunks
 from omnigraph.engine.decoding.typed_files import ArrowStream
 from omnigraph.errors import BadArgumentError
 from omnigraph.ops.load_call import LoadCall
-from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, list_files
+from omnigraph.ops.load_inputs import GraphSource, LoadInput, PathLike, find_files
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
 
 # Files up to this size are hashed, at about a second per gigabyte. Larger ones are identified by size and time.
@@ -64,7 +64,8 @@ class RequestDigest:
         if isinstance(data, _HashedChunks | _HashedRows):
             return [data.finalize()]
         paths = data if isinstance(data, tuple) else (data,)
-        return [_digest_file(file) for path in paths for file in list_files(cast("PathLike", path), self._storage)]
+        files = (each for path in paths for each in find_files(cast("PathLike", path), self._storage))
+        return [_digest_file(file) + _describe_partition(partition) for file, partition in files]
 
 
 def _hash_streams(call: LoadCall) -> LoadInput:
@@ -176,6 +177,11 @@ class _HashSink:
 
     def close(self) -> None:
         """Do nothing: the hash is still needed."""
+
+
+def _describe_partition(partition: Mapping[str, str | None]) -> str:
+    """Return the values of a file's directories as text; none if there are none."""
+    return "" if not partition else f" {msgspec.json.encode(partition, order='deterministic').decode()}"
 
 
 def _digest_file(file: InputFile) -> str:

@@ -2,7 +2,7 @@
 
 A directory selects every file below it, a pattern every file that it matches; both in the order of their names, and
 without names that start with `.` or `_`, which other tools write for themselves. The same applies to `s3://`, where a
-prefix is a directory.
+prefix is a directory. Names such as `year=2026` of directories below hold values of the files' rows.
 """
 
 import glob
@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from omnigraph.engine.decoding.graph_jsonl import read_graph_records
 from omnigraph.engine.decoding.input_files import (
@@ -21,6 +21,7 @@ from omnigraph.engine.decoding.input_files import (
     translate_file_errors,
 )
 from omnigraph.engine.decoding.json_lines import iter_chunks
+from omnigraph.engine.decoding.partition_values import parse_partition
 from omnigraph.engine.decoding.record_error import Reject, refuse
 from omnigraph.engine.decoding.typed_files import ArrowStream, TypedFile, TypedTable, read_typed
 from omnigraph.engine.decoding.typed_rows import TypedRows
@@ -205,7 +206,10 @@ def _expand_graph(
         )
         yield InputSource(name=source.name, type=None, size=None, source=lines)
         return
-    for path in list_files(source.data, storage):
+    for path, partition in find_files(source.data, storage):
+        if partition:
+            reason = f"`{next(iter(partition))}=` names a column of one type; name the type, as in `--node Person=PATH`"
+            raise MissingError.no_input(str(source.data), reason)
         if find_ending(path) in _TYPED_ONLY_ENDINGS:
             raise FileFormatError(str(path), "it holds rows of one type: name the type, as in `--node Person=PATH`")
         lines = GraphLines(name=str(path), data=path, catalog=catalog, is_partial=is_partial, blobs=blobs)
@@ -270,10 +274,12 @@ def _expand_typed(
         yield InputSource(name=name, type=type_, size=None, source=table)
         return
     paths = source.data if isinstance(source.data, tuple) else (source.data,)
-    for path in (path for location in paths for path in list_files(location, storage)):
+    for path, partition in (each for location in paths for each in find_files(location, storage)):
         if find_ending(path) not in TYPED_ENDINGS:
             raise FileFormatError(str(path))
-        file = TypedFile(path=path, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs)
+        file = TypedFile(
+            path=path, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs, partition=partition
+        )
         yield InputSource(name=str(path), type=type_, size=_measure_size(path), source=file)
 
 
@@ -282,6 +288,18 @@ def _expand_typed(
 
 def list_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
     """Return the files that a path, directory or pattern selects. Raises what `expand_inputs` raises for paths."""
+    return [found.file for found in find_files(address, storage)]
+
+
+class FoundFile(NamedTuple):
+    """A file, and the values in the names of the directories between it and what was asked for."""
+
+    file: InputFile
+    partition: Mapping[str, str | None]
+
+
+def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[FoundFile]:
+    """Return the files as `list_files` does, with the values that the names of directories hold."""
     text = os.fspath(address)
     match parse_scheme(text):
         case None | "file":
@@ -296,54 +314,48 @@ def list_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
             return _list_files_below(path)
         # Before patterns: a name with `[` may be that of a file.
         if path.exists():
-            return [path]
+            return [FoundFile(path, {})]
         if not _PATTERN_SIGNS & set(text):
             raise FileMissingError(text)
         matched = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
         files = [file for match in matched if not _is_hidden(match.name) for file in _list_matched_files(match)]
     if not files:
         raise MissingError.no_input(text, "no file matches the pattern")
-    # A pattern such as `**` matches a directory and the files below it.
-    return list(dict.fromkeys(files))
+    # A pattern such as `**` matches a directory and the files below it. What it matches holds no values: so a pattern
+    # leaves them out.
+    return list({found.file: found for found in files}.values())
 
 
-def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[RemoteFile]:
+def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[FoundFile]:
     """Return the objects that an address selects, by the same rules as for directories and patterns."""
     matches = find_remote_files(address, storage)
     if not matches and not _PATTERN_SIGNS & set(address):
         raise FileMissingError(address)
     visible = [match for match in matches if not any(map(_is_hidden, (match.matched or "", *match.remaining_names)))]
-    # Of names below the matched one the last is the object, those before it are directories.
-    for match in visible:
-        for name in match.remaining_names[:-1]:
-            if "=" in name:
-                raise MissingError.no_input(address, _describe_partition(name))
     if not visible:
         raise MissingError.no_input(address, "no object matches the pattern or is below it, apart from hidden ones")
-    return [match.file for match in visible]
+    # Of names below the matched one the last is the object, those before it are directories.
+    return [FoundFile(match.file, _parse_partitions(match.remaining_names[:-1])) for match in visible]
 
 
-def _describe_partition(name: str) -> str:
-    # Hive-style partitioning keeps the column in the directory name, so it would be lost.
-    return f"`{name}` is a partition: its files lack the partition's column; write files that have all columns"
+def _parse_partitions(directories: Iterable[str]) -> dict[str, str | None]:
+    return dict(pair for directory in directories if (pair := parse_partition(directory)) is not None)
 
 
-def _list_matched_files(path: Path) -> list[Path]:
-    return _list_files_below(path) if path.is_dir() else [path]
+def _list_matched_files(path: Path) -> list[FoundFile]:
+    return _list_files_below(path) if path.is_dir() else [FoundFile(path, {})]
 
 
-def _list_files_below(directory: Path) -> list[Path]:
-    files: list[Path] = []
+def _list_files_below(directory: Path, above: tuple[str, ...] = ()) -> list[FoundFile]:
+    files: list[FoundFile] = []
     # By name, so that the order of the records, and of their problems, is the same in every run.
     for entry in sorted(directory.iterdir()):
         if _is_hidden(entry.name):
             continue
         if not entry.is_dir():
-            files.append(entry)
-        elif "=" in entry.name:
-            raise MissingError.no_input(str(directory), _describe_partition(entry.name))
+            files.append(FoundFile(entry, _parse_partitions(above)))
         else:
-            files += _list_files_below(entry)
+            files += _list_files_below(entry, (*above, entry.name))
     if not files:
         raise MissingError.no_input(str(directory), "the directory holds no files")
     return files

@@ -1,6 +1,6 @@
 """Check the ids of a load: no duplicates, and new or existing as the load's mode requires."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -25,6 +25,11 @@ def check_ids(batch: LoadBatch, rows: TypeBatch, inputs: InputNames) -> None:
         rows.duplicates = len(later)
     elif len(later):
         batch.refuse(rows, _build_duplicate_rejection(rows, later, first, inputs))
+    check_existing(batch, rows)
+
+
+def check_existing(batch: LoadBatch, rows: TypeBatch) -> None:
+    """Look up the committed rows; reject existing ids when appending, and incomplete new rows when merging."""
     # Generated ids can't be in the table, so it is not searched for them, however large it is.
     if rows.spooled.generated_ids == rows.spooled.rows:
         rows.existing = build_empty_existing(rows.table, rows.spooled.rows)
@@ -64,26 +69,34 @@ def require_ids(batch: LoadBatch, rows: TypeBatch) -> None:
 
 
 def _build_duplicate_rejection(rows: TypeBatch, later: Positions, first: Positions, inputs: InputNames) -> RejectedRows:
-    ids = rows.spooled.take(later, [ID]).column(0)
     # `take` needs ascending positions.
     order = np.unique(first)
     origins = rows.spooled.take(order, [FILE, LINE])
 
-    def message(number: int) -> str:
+    def find_first(number: int) -> tuple[str, str, int]:
         index = int(np.searchsorted(order, first[number]))
-        file = origins.column(0)[index].as_py()
-        line = origins.column(1)[index].as_py()
-        return (
-            f"{rows.type.name} {quote_value(ids[number].as_py())} appears twice:"
-            f" first in {inputs.names[file]}, {inputs.units[file]} {line}"
-        )
+        file, line = origins.column(0)[index].as_py(), origins.column(1)[index].as_py()
+        return inputs.names[file], inputs.units[file], line
+
+    return build_repeat_rejection(rows, later, find_first)
+
+
+def build_repeat_rejection(
+    rows: TypeBatch, later: Positions, find_first: Callable[[int], tuple[str, str, int]]
+) -> RejectedRows:
+    """Return the rejection of rows whose id another row has, of which `find_first` returns input, unit and line."""
+    ids = rows.spooled.take(later, [ID]).column(0)
+
+    def format_message(number: int) -> str:
+        name, unit, line = find_first(number)
+        return f"{rows.type.name} {quote_value(ids[number].as_py())} appears twice: first in {name}, {unit} {line}"
 
     return RejectedRows(
         rows=later,
         rule="duplicate",
         property=ID,
         value=format_nth_of(ids),
-        message=message,
+        message=format_message,
     )
 
 

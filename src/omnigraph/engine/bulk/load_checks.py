@@ -8,7 +8,7 @@ import pyarrow as pa
 from omnigraph.commit.requirements import Requirement, TableUnchanged
 from omnigraph.engine.bulk.cardinality import check_cardinality
 from omnigraph.engine.bulk.endpoints import check_dangling, check_endpoints
-from omnigraph.engine.bulk.id_checks import check_ids, require_ids
+from omnigraph.engine.bulk.id_checks import check_existing, check_ids, require_ids
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
 from omnigraph.engine.bulk.load_errors import InputNames
 from omnigraph.engine.bulk.outdated import find_stale_embeddings
@@ -71,14 +71,14 @@ def reject_broken_rows(window: TypedRows, name: str, unit: str, reject: RejectBy
     )
 
 
-def check_separate_rows(batch: LoadBatch, inputs: InputNames) -> None:
+def check_separate_rows(batch: LoadBatch) -> None:
     """Reject the bad rows of a batch that shares no key with the rest of its load, and without checks of counts.
 
-    The batch must be of rows whose ids and unique values no other row of the load has.
+    No other row of the load may have the ids and unique values of its rows, apart from excluded ones.
     """
     all_rows = [*batch.list_node_batches(), *batch.list_edge_batches()]
     for rows in all_rows:
-        check_ids(batch, rows, inputs)
+        check_existing(batch, rows)
     is_changing = True
     while is_changing:
         excluded_before = batch.excluded_rows

@@ -21,7 +21,9 @@ from omnigraph.engine.decoding.csv_columns import decode_cell, decode_cells
 from omnigraph.engine.decoding.csv_quoting import QuoteChecker
 from omnigraph.engine.decoding.csv_splitting import RecordLines, read_csv_chunks, read_header
 from omnigraph.engine.decoding.input_files import translate_file_errors
+from omnigraph.engine.decoding.json_columns import DecodedColumn
 from omnigraph.engine.decoding.json_lines import BYTE_ORDER_MARK
+from omnigraph.engine.decoding.partition_values import decode_partition, decode_partition_value, list_columns
 from omnigraph.engine.decoding.record_encoder import encode_record
 from omnigraph.engine.decoding.record_error import ColumnError, RecordError
 from omnigraph.engine.decoding.typed_rows import (
@@ -33,6 +35,7 @@ from omnigraph.engine.decoding.typed_rows import (
 )
 from omnigraph.engine.decoding.typed_source import TypedFile
 from omnigraph.ids import Ids
+from omnigraph.schema.catalog import Property
 
 BLOCK_BYTES = 8 * 1024 * 1024
 BLOCK_BYTES_WITH_BLOBS = 256 * 1024 * 1024
@@ -52,7 +55,7 @@ def read_csv_rows(file: TypedFile, ids: Ids, count_lines: Callable[[int], None] 
     header = read_header(file.path) if is_later_part else b""
     places = RecordLines(len(header.splitlines()))
     columns, chunks = _read_header(file, _check_chunks(file, places))
-    placed = file.locate_columns(columns)
+    placed = file.locate_columns(list_columns(file, columns))
     refused: list[tuple[int, str, bytes]] = []
 
     def keep(row: pa_csv.InvalidRow) -> str:
@@ -166,13 +169,23 @@ def _number_rows(start: int, rows: int, refused: list[int]) -> npt.NDArray[np.in
 def _decode_batch(
     file: TypedFile, ids: Ids, batch: pa.RecordBatch, placed: Mapping[str, int], lines: npt.NDArray[np.int64]
 ) -> _Part:
-    columns = decode_placed(file.type, placed, len(lines), lambda p, place: decode_cells(p, batch.column(place)))
+    names = list_columns(file, batch.schema.names)
+
+    def decode(p: Property, place: int) -> DecodedColumn:
+        if place >= batch.num_columns:
+            return decode_partition(p, file.partition[names[place]], len(lines))
+        return decode_cells(p, batch.column(place))
+
+    columns = decode_placed(file.type, placed, len(lines), decode)
+
+    def get_value(name: str, place: int, row: int) -> object:
+        p = file.type.find_property(name)
+        if place >= batch.num_columns:
+            return decode_partition_value(p, file.partition[names[place]])
+        return decode_cell(p, batch.column(place)[row].as_py())
 
     def text_of(line: int) -> bytes:
         row = int(np.searchsorted(lines, line))
-        cells = {name: batch.column(column)[row].as_py() for name, column in placed.items()}
-        return encode_record(
-            file.type, {name: decode_cell(file.type.find_property(name), cell) for name, cell in cells.items()}
-        )
+        return encode_record(file.type, {name: get_value(name, place, row) for name, place in placed.items()})
 
     return validate_rows(file.type, DecodedRows(lines=lines, columns=columns), file.build_origin("line"), ids, text_of)

@@ -20,6 +20,8 @@ from omnigraph.engine.decoding.input_files import (
     find_ending,
     translate_file_errors,
 )
+from omnigraph.engine.decoding.json_columns import DecodedColumn
+from omnigraph.engine.decoding.partition_values import decode_partition, decode_partition_value, list_columns
 from omnigraph.engine.decoding.prefetch import prefetch
 from omnigraph.engine.decoding.record_encoder import encode_record, to_json_value
 from omnigraph.engine.decoding.record_error import ColumnError, Reject, refuse
@@ -35,6 +37,7 @@ from omnigraph.engine.decoding.typed_rows import (
 from omnigraph.engine.decoding.typed_source import ArrowStream, RowSource, TypedFile, TypedTable
 from omnigraph.errors import BadFileError
 from omnigraph.ids import Ids
+from omnigraph.schema.catalog import Property
 from omnigraph.schema.values import format_value
 from omnigraph.storage.s3_input_files import InputFile
 
@@ -192,7 +195,7 @@ def _decode_batches(source: RowSource, ids: Ids, batches: Iterator[pa.RecordBatc
         if batch is None:
             return
         if placed is None:
-            placed = source.locate_columns(batch.schema.names)
+            placed = source.locate_columns(list_columns(source, batch.schema.names))
         yield _decode_batch(source, ids, batch, placed, start)
         start += batch.num_rows
 
@@ -200,20 +203,25 @@ def _decode_batches(source: RowSource, ids: Ids, batches: Iterator[pa.RecordBatc
 def _decode_batch(source: RowSource, ids: Ids, batch: pa.RecordBatch, placed: Mapping[str, int], start: int) -> _Part:
     rows = batch.num_rows
     own = list_id_columns(source.type)
-    columns = decode_placed(
-        source.type,
-        placed,
-        rows,
-        lambda p, place: (decode_id_array if p.name in own else decode_array)(
+    names = list_columns(source, batch.schema.names)
+
+    def decode(p: Property, place: int) -> DecodedColumn:
+        if place >= batch.num_columns:
+            return decode_partition(p, source.partition[names[place]], rows)
+        return (decode_id_array if p.name in own else decode_array)(
             p, batch.column(place), source.name, source.type.name
-        ),
-    )
+        )
+
+    columns = decode_placed(source.type, placed, rows, decode)
+
+    def get_value(name: str, place: int, row: int) -> object:
+        if place >= batch.num_columns:
+            return decode_partition_value(source.type.find_property(name), source.partition[names[place]])
+        return to_json_value(batch.column(place)[row])
 
     def text_of(line: int) -> bytes:
         row = line - start
-        return encode_record(
-            source.type, {name: to_json_value(batch.column(column)[row]) for name, column in placed.items()}
-        )
+        return encode_record(source.type, {name: get_value(name, place, row) for name, place in placed.items()})
 
     read = DecodedRows(lines=np.arange(start, start + rows, dtype=np.int64), columns=columns)
     return validate_rows(source.type, read, source.build_origin("row"), ids, text_of)

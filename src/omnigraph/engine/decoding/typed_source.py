@@ -6,7 +6,7 @@ omits that property.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from omnigraph.engine.decoding.file_ranges import FilePart
@@ -41,6 +41,8 @@ class RowSource(ABC):
     columns: Mapping[str, str]
     is_partial: bool = False
     blobs: BlobSources = NO_SOURCES
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    """Values of all rows by column, from the names of the file's directories, see `partition_values`."""
 
     @property
     @abstractmethod
@@ -86,6 +88,12 @@ class RowSource(ABC):
         names = self.build_targets()
         positions: dict[str, int] = {}
         unknown = [column for column in columns if column not in names]
+        if unknown and unknown[0] in self.partition:
+            reason = (
+                f"`{self.type.name}` has no property for the directories `{unknown[0]}=…`; map one to it, or leave it"
+                f" out by a pattern that names the directories, such as `…/{unknown[0]}=*/*`"
+            )
+            raise ColumnError(self.name, self.type.name, unknown[0], reason)
         if unknown:
             raise ColumnError(self.name, self.type.name, unknown[0], self._describe_unknown(unknown, columns, names))
         for position, column in enumerate(columns):

@@ -20,7 +20,7 @@ from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.spark.load.id_join import ChunkGroup, group_chunks, split_fragments
 from omnigraph.spark.load.key_hashes import WantedKeys
-from omnigraph.spark.load.key_shuffle import KeyRules, KeySource, plan_merge_key_sources
+from omnigraph.spark.load.key_shuffle import KeyRules, KeySource, plan_key_sources
 from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_spec import LoadSpec
 from omnigraph.spark.load.load_state import StagedColumns, sum_fragment_rows
@@ -178,9 +178,9 @@ class DistributedMerge:
         """Return whether the key shuffle finds nothing: unique keys, edges with both ends, cardinality in bounds."""
         rules = _build_rules(type_.name for type_ in merge.types)
         staged = {type_.name: merge.list_fragments(type_.name) for type_ in merge.types}
-        sources, keys = plan_merge_key_sources(self.view, rules, staged, _list_replaced_sources(merge.fills))
-        suspicious, _ = self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)
-        return not any(len(hashes) for hashes in suspicious.values())
+        sources, keys = plan_key_sources(self.view, rules, staged, _list_replaced_sources(merge.fills))
+        suspicious = self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)
+        return not any(len(hashes) for hashes in suspicious.shared.values())
 
     def find_suspicious_keys(self) -> dict[str, Hashes] | None:
         """Return the suspicious hashes among all rows by type and role; None if two ids share a hash."""
@@ -198,9 +198,9 @@ class DistributedMerge:
             ]
             rules = _build_rules(names)
             # Nothing is staged: the keys of new rows come from the hashes that the tasks have stored.
-            sources, keys = plan_merge_key_sources(self.view, rules, dict.fromkeys(names, ()), sources)
+            sources, keys = plan_key_sources(self.view, rules, dict.fromkeys(names, ()), sources)
             keys += sum(result.rows for result in results)
-            return self.jobs.find_suspicious_keys(self.spec, sources, rules, keys)[0]
+            return self.jobs.find_suspicious_keys(self.spec, sources, rules, keys).shared
 
     def fetch_rows(self, wanted: WantedKeys) -> list[tuple[FillResult, int, bytes]]:
         """Return the requested rows and all rows that are wrong by themselves.

@@ -25,6 +25,8 @@ WantedKeys: TypeAlias = Mapping[str, Mapping[str, bytes]]
 MISSING_PREFIX = "!"
 # The prefix of a result: keys that no other row of the load has, so that rows with no other ones are checked alone.
 SEPARATE = "~"
+# The prefix of a result: ids that several rows of the load have, where their first rows can be checked alone.
+REPEATED = "="
 
 
 def format_unique_role(number: int) -> str:

@@ -15,11 +15,12 @@ from omnigraph.engine.view import View
 from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.session import Session
 from omnigraph.ops.write_tables import TableWrite
+from omnigraph.spark.load.left_out_rows import LeftOutRows
 from omnigraph.spark.load.load_input import SparkInput
 from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_requirements import build_requirements
 from omnigraph.spark.load.load_state import StagedLoad, sum_fragment_rows
-from omnigraph.spark.load.load_task import LeftOutRows, SplitResult, StageWork
+from omnigraph.spark.load.load_task import SplitResult, StageWork
 from omnigraph.spark.load.recheck import SuspectRows
 from omnigraph.spark.load.staged_check import StagedCheck
 from omnigraph.spark.load.task_phases import Phases
@@ -95,13 +96,13 @@ class SparkRecords:
             phase.keep_scratch(rejects)
             self._has_rejects = bool(rejects)
         self._staged_check = StagedCheck(
-            self._session.store, self._input, self._jobs, self.staged, self._open, self.unreadable
+            self._session.store, self._input, self._jobs, self.staged, self._open, self.unreadable, self._restage
         )
 
     def check(self, view: View, *, leaves_out: bool) -> LoadBatch:
         """Check all rows on this state, and return a batch of the suspect rows with what is wrong."""
         # A previous check may have left out rows that are right on this state.
-        self._restage({})
+        self._restage(self._checks.left_out)
         batch = self._checks.run(view, leaves_out=leaves_out)
         if self._checks.verdicts.by_split or self._attempts:
             self._collect_rejects()
@@ -225,5 +226,5 @@ def _find_rejected(batch: LoadBatch, suspects: SuspectRows, verdicts: Verdicts) 
     rejected = verdicts.list_left_out()
     for name, rows in batch.types.items():
         for split, ordinals in suspects.group_ordinals(name, np.flatnonzero(rows.is_excluded)).items():
-            rejected[split, name] = LeftOutRows(ordinals.tobytes(), rejected.get((split, name), LeftOutRows()).key)
+            rejected[split, name] = rejected.get((split, name), LeftOutRows())._replace(ordinals=ordinals.tobytes())
     return rejected

@@ -175,6 +175,7 @@ class SparkInput:
             # A ULID: the time, random bits of the job, and zeros where tasks put the split and the row.
             first_id=(now << JOB_BITS | draw_bits(JOB_BITS)) << (80 - JOB_BITS),
             faults=_select_task_faults(session.runtime.faults),
+            frames=tuple(frame for frame, _ in self.frames),
         )
 
     def take_over(self, results: Sequence[SplitResult], rejects: UnreadableRecords) -> set[str]:

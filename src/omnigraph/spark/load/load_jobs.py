@@ -19,7 +19,7 @@ from omnigraph.spark.load.id_join import (
     iter_group_keys,
     join_ids,
 )
-from omnigraph.spark.load.key_hashes import SEPARATE
+from omnigraph.spark.load.key_hashes import REPEATED, SEPARATE
 from omnigraph.spark.load.key_shuffle import (
     KEYS_DDL,
     KeyRules,
@@ -47,7 +47,15 @@ from omnigraph.spark.load.merge_fill_task import (
     encode_result,
 )
 from omnigraph.spark.load.merge_probe_task import MergeProbe
-from omnigraph.spark.load.separate_keys import SeparateKeys, StoredHashes, split_separate
+from omnigraph.spark.load.repeated_rows import (
+    STORED_DDL,
+    ListedIds,
+    RepeatedRows,
+    find_repeats,
+    iter_listed_ids,
+    store_repeats,
+)
+from omnigraph.spark.load.separate_keys import StoredHashes, SuspiciousKeys
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import build_progress_callback, run_job
@@ -144,14 +152,15 @@ class LoadJobs:
 
     def find_suspicious_keys(
         self, spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules, keys: int, phase: int = 0
-    ) -> tuple[dict[str, Hashes], SeparateKeys]:
-        """Return the suspicious hashes of these sources, which have about `keys` keys, by type and role.
+    ) -> SuspiciousKeys:
+        """Return the suspicious hashes of these sources, which have about `keys` keys.
 
-        If the rules separate them, keys of single rows are returned apart; many of them are stored in the `phase`.
+        If the rules separate them, keys of single rows, and repeated ids, may be many: then they are stored in the
+        `phase`.
         """
         if keys <= self.max_local_keys:
             suspicious = self._find_suspicious_keys_here(spec, sources, rules)
-            return split_separate({role: [hashes] for role, hashes in suspicious.items()}, ())
+            return SuspiciousKeys.from_parts({role: [hashes] for role, hashes in suspicious.items()}, ())
         count = len(sources)
         buckets = self._choose_buckets(keys)
         key_frame = map_tasks(self.spark.range(0, count, 1, count), _build_key_task(spec, sources, buckets), KEYS_DDL)
@@ -164,7 +173,21 @@ class LoadJobs:
             if row["stored"] is None:
                 returned.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
         stored = [(row["role"], StoredHashes(key=row["stored"], count=row["count"])) for row in rows if row["stored"]]
-        return split_separate(returned, stored)
+        return SuspiciousKeys.from_parts(returned, stored)
+
+    def find_repeated_rows(
+        self, spec: LoadSpec, phase: int, listed: Sequence[ListedIds], rows: int
+    ) -> dict[tuple[int, str], RepeatedRows]:
+        """Return, by split and type, the rows that have the id of an earlier one, of about `rows` listed ids."""
+        count = len(listed)
+        buckets = self._choose_buckets(rows)
+        ids = map_tasks(self.spark.range(0, count, 1, count), _build_listed_task(spec, listed, buckets), KEYS_DDL)
+        # Two shuffles in one job: ids by their hash, then repeats by their split.
+        repeats = map_tasks(ids.repartitionById(buckets, "bucket"), _build_repeats_task(buckets), KEYS_DDL)
+        frame = map_tasks(repeats.repartitionById(buckets, "bucket"), _build_store_task(spec, phase), STORED_DDL)
+        on_progress = build_progress_callback(self.call, "check", rows=lambda: rows)
+        stored = run_job(self.spark, frame.collect, description="omnigraph load: duplicates", on_progress=on_progress)
+        return {(row["split"], row["type"]): RepeatedRows(key=row["stored"], count=row["count"]) for row in stored}
 
     def fill_groups(
         self, spec: LoadSpec, work: MergeFill | MergeProbe, ranges: Sequence[FragmentRange], keys: int
@@ -226,18 +249,49 @@ def _build_check_task(spec: LoadSpec, rules: KeyRules, phase: int) -> TaskBody:
             worker = spec.create_worker()
             suspicious = find_suspicious_keys(worker.catalog, rules, parts)
             is_stored = {
-                role: role.startswith(SEPARATE) and len(hashes) > _MAX_RETURNED_KEYS
+                role: role.startswith((SEPARATE, REPEATED)) and len(hashes) > _MAX_RETURNED_KEYS
                 for role, hashes in suspicious.items()
             }
-            context = TaskContext.get()
-            assert context is not None  # noqa: S101 - run by a task
-            journal = worker.begin_journal(phase, context.partitionId()) if any(is_stored.values()) else None
+            journal = worker.begin_journal(phase, _get_partition()) if any(is_stored.values()) else None
             for number, (role, hashes) in enumerate(suspicious.items()):
                 data, key = hashes.tobytes(), None
                 if is_stored[role] and journal is not None:
                     data, key = b"", journal.keep(f"{number}.suspects", data)
                 arrays = [pa.array([role]), pa.array([data]), pa.array([key], pa.string()), pa.array([len(hashes)])]
                 yield pa.RecordBatch.from_arrays(arrays, schema=_SUSPECTS_SCHEMA)
+
+    return run
+
+
+def _get_partition() -> int:
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - run by a task
+    return context.partitionId()
+
+
+def _build_listed_task(spec: LoadSpec, listed: Sequence[ListedIds], buckets: int) -> TaskBody:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carry_errors():
+            worker = spec.create_worker()
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from iter_listed_ids(worker, listed[number], buckets)
+
+    return run
+
+
+def _build_repeats_task(groups: int) -> TaskBody:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carry_errors():
+            yield from find_repeats(batches, groups)
+
+    return run
+
+
+def _build_store_task(spec: LoadSpec, phase: int) -> TaskBody:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carry_errors():
+            yield from store_repeats(spec.create_worker(), phase, _get_partition(), batches)
 
     return run
 

@@ -92,6 +92,8 @@ class LoadSpec:
     first_id: int
     """The ULID, as a number, from which the ids of rows without a key are counted."""
     faults: Faults
+    frames: tuple[FrameSource, ...] = ()
+    """The DataFrames of the load, by number."""
 
     def create_worker(self, buffer: dict[str, bytes] | None = None) -> "Worker":
         """Return a worker for this process; a driver that reads splits itself passes a `buffer` for their objects."""
@@ -112,6 +114,14 @@ class Worker:
         if type_ is None:
             raise KeyError(name)
         return type_
+
+    def name_input(self, split: int) -> tuple[str, str]:
+        """Return the name of a split's input and the word for its lines, for messages."""
+        if split >= FIRST_FRAME_SPLIT:
+            number, partition = divmod(split - FIRST_FRAME_SPLIT, SPLITS_PER_FRAME)
+            return self.spec.frames[number].format_name(partition), "row"
+        number = self.spec.splits[split].input
+        return self.spec.inputs[number].name, self.spec.units[number]
 
     def read_object(self, key: str) -> bytes:
         """Return the data of an object that another task has kept."""

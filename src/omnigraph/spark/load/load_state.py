@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from omnigraph.spark.load.load_task import LeftOutRows, SplitResult
+from omnigraph.spark.load.left_out_rows import LeftOutRows
+from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.spark_errors import SparkInputError
 from omnigraph.storage.fragment_writer import count_fragment_rows
 from omnigraph.storage.lance_table import LanceTable

@@ -6,7 +6,7 @@ by its split, its type and its ordinal among the split's rows of that type.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,8 +24,10 @@ from omnigraph.spark.load.driver_buffer import ScratchWriter
 from omnigraph.spark.load.fragment_writers import FragmentWriters
 from omnigraph.spark.load.input_splits import read_split
 from omnigraph.spark.load.key_hashes import RowSelector, WantedKeys, find_roles, hash_ids, hash_keys
+from omnigraph.spark.load.left_out_rows import LeftOut
 from omnigraph.spark.load.load_spec import FrameSource, LoadSpec, Worker, check_parts
 from omnigraph.spark.load.reject_log import RejectLog, SplitRejects
+from omnigraph.spark.load.repeated_rows import build_listed, encode_rows, read_hashes
 from omnigraph.spark.load.row_chunks import RollingChunkWriter, RowChunk, take_rows
 from omnigraph.spark.load.separate_keys import SeparateKeys, list_missing_ends
 from omnigraph.spark.load.split_check import SeparateRules, SplitVerdict, check_split
@@ -36,23 +38,6 @@ from omnigraph.storage.columnar_sets import Positions
 
 RESULT_SCHEMA = "payload binary"
 _PAYLOAD = pa.schema([pa.field("payload", pa.binary())])
-
-
-class LeftOutRows(NamedTuple):
-    """Rows of one type and split that are not written, by their ordinals as packed 64-bit integers."""
-
-    ordinals: bytes = b""
-    key: str | None = None
-    """The key of an object with more ordinals."""
-
-    def read(self, worker: Worker) -> Positions:
-        """Return all ordinals."""
-        data = self.ordinals + (b"" if self.key is None else worker.read_object(self.key))
-        return np.frombuffer(data, np.int64)
-
-
-LeftOut: TypeAlias = Mapping[int, Mapping[str, LeftOutRows]]
-"""The rows that are not written, by split and type."""
 
 
 class TypeResult(msgspec.Struct, kw_only=True):
@@ -112,6 +97,8 @@ class HandOverWork:
     with_ids: bool = False
     separate: SeparateKeys | None = None
     """Keys by which the missing ends of handed-over edges are reported."""
+    left_out: LeftOut = field(default_factory=dict)
+    """Rows that are rejected already."""
 
     def includes(self, split: int) -> bool:
         """Return True: any split may have requested rows."""
@@ -141,7 +128,24 @@ class CheckWork:
             yield _check_split(worker, phase, split, rows, self)
 
 
-Work: TypeAlias = StageWork | HandOverWork | CheckWork
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListWork:
+    """List the rows of splits whose ids may be repeated."""
+
+    repeated: SeparateKeys
+
+    def includes(self, split: int) -> bool:
+        """Return True: any split may have such rows."""
+        del split
+        return True
+
+    def run(self, worker: Worker, phase: int, splits: "Sequence[_OpenSplit]") -> "Iterable[SplitResult]":
+        """List the rows of splits."""
+        for split, rows in splits:
+            yield _list_split(worker, phase, split, rows, self.repeated)
+
+
+Work: TypeAlias = StageWork | HandOverWork | CheckWork | ListWork
 
 
 def run_splits(
@@ -317,11 +321,14 @@ def _hand_over_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows
     writer = RollingChunkWriter(scratch.keep, worker.spec.seed if work.with_ids else None)
     selector = None if work.wanted is None else RowSelector(work.wanted, worker.spec.seed)
     ends: dict[str, list[Hashes]] = {}
+    without = {name: left_out.read(worker) for name, left_out in work.left_out.get(split, {}).items()}
     for window in rows:
         # Without a selector all rows are handed over, and the split is not read again.
         ordinals = _count_rows(worker, result, window, is_repeatable=selector is not None)
         if selector is not None:
             at = selector.select(window.type, window.rows)
+            if window.type.name in without:
+                at = at[~np.isin(ordinals[at], without[window.type.name])]
             if not len(at):
                 continue
             window, ordinals = take_rows(window, at), ordinals[at]  # noqa: PLW2901 - less of the same
@@ -360,7 +367,30 @@ def _check_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, wo
             _count_rows(worker, result, window)
             spool.add(0, window)
         spool.seal()
-        result.verdict = check_split(worker, work.rules, spool, rows.inputs, scratch)
+        result.verdict = check_split(worker, work.rules, split, spool, rows.inputs, scratch)
+    return _finalize(result, rows)
+
+
+def _list_split(worker: Worker, phase: int, split: int, rows: _AcceptedRows, repeated: SeparateKeys) -> SplitResult:
+    scratch = worker.open_scratch(phase, split)
+    rows.rejects.switch_off()
+    _select_faults(worker).reach("task.begun")
+    result = SplitResult(split=split)
+    listed: dict[str, list[pa.Table]] = {}
+    for window in rows:
+        ordinals = _count_rows(worker, result, window)
+        if f"{window.type.name}/{ID}" in repeated.roles:
+            ids = window.rows.column(ID)
+            table = build_listed(ids, hash_ids(ids, worker.spec.seed), ordinals, window.lines)
+            listed.setdefault(window.type.name, []).append(table)
+    for name, tables in listed.items():
+        table = pa.concat_tables(tables)
+        # All ids of the split at once, because the repeated ones are read from objects.
+        at = np.flatnonzero(repeated.find_among(f"{name}/{ID}", read_hashes(table), worker.read_object))
+        if len(at):
+            data = encode_rows(table.take(pa.array(at)))
+            chunk = RowChunk(key=scratch.keep(f"{name}.ids", data), rows=len(at), nbytes=len(data))
+            result.types[name].chunks = [chunk]
     return _finalize(result, rows)
 
 

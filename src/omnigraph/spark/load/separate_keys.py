@@ -11,7 +11,7 @@ import numpy as np
 
 from omnigraph.engine.constraints.edge_constraints import list_ends
 from omnigraph.schema.catalog import Catalog
-from omnigraph.spark.load.key_hashes import SEPARATE, is_among_sorted
+from omnigraph.spark.load.key_hashes import REPEATED, SEPARATE, is_among_sorted
 from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.columnar_sets import Mask
 
@@ -37,6 +37,16 @@ class SeparateKeys:
         return sum(map(len, self.at_hand.values())) + sum(
             part.count for parts in self.stored.values() for part in parts
         )
+
+    def combine(self, other: "SeparateKeys") -> "SeparateKeys":
+        """Return the keys of both."""
+        stored = {
+            role: [*self.stored.get(role, ()), *other.stored.get(role, ())] for role in (*self.stored, *other.stored)
+        }
+        at_hand = dict(self.at_hand)
+        for role, hashes in other.at_hand.items():
+            at_hand[role] = np.concatenate([at_hand.get(role, hashes[:0]), hashes])
+        return SeparateKeys(at_hand, stored)
 
     @property
     def roles(self) -> list[str]:
@@ -79,18 +89,41 @@ class SeparateKeys:
         return is_suspect
 
 
-def split_separate(
-    suspicious: Mapping[str, Sequence[Hashes]], stored: Iterable[tuple[str, StoredHashes]]
-) -> tuple[dict[str, Hashes], SeparateKeys]:
-    """Return the suspicious hashes that rows share, and those of single rows."""
-    shared: dict[str, Hashes] = {}
-    separate = SeparateKeys()
-    for role, parts in suspicious.items():
-        side = separate.at_hand if role.startswith(SEPARATE) else shared
-        side[role.removeprefix(SEPARATE)] = np.concatenate(parts)
-    for role, part in stored:
-        separate.stored.setdefault(role.removeprefix(SEPARATE), []).append(part)
-    return shared, separate
+@dataclass(slots=True)
+class SuspiciousKeys:
+    """The result of a key shuffle."""
+
+    shared: dict[str, Hashes] = field(default_factory=dict)
+    """The hashes of keys that rows share, by type and role; also numbers of types."""
+    separate: SeparateKeys = field(default_factory=SeparateKeys)
+    """The keys of single rows."""
+    repeated: SeparateKeys = field(default_factory=SeparateKeys)
+    """The ids that several rows have."""
+
+    @classmethod
+    def from_parts(
+        cls, suspicious: Mapping[str, Sequence[Hashes]], stored: Iterable[tuple[str, StoredHashes]]
+    ) -> "SuspiciousKeys":
+        """Collect the hashes of all buckets, and the objects that have further ones."""
+        keys = cls()
+        sides = {SEPARATE: keys.separate, REPEATED: keys.repeated}
+        for role, parts in suspicious.items():
+            side = sides.get(role[0])
+            if side is None:
+                keys.shared[role] = np.concatenate(parts)
+            else:
+                side.at_hand[role[1:]] = np.concatenate(parts)
+        for role, part in stored:
+            sides[role[0]].stored.setdefault(role[1:], []).append(part)
+        return keys
+
+    def take_count(self, prefix: str, name: str) -> int:
+        """Remove and return a number of a type, the sum of all buckets."""
+        return int(self.shared.pop(f"{prefix}/{name}", np.zeros(1)).sum())
+
+    def list_objects(self) -> list[str]:
+        """Return the keys of all objects."""
+        return [*self.separate.list_objects(), *self.repeated.list_objects()]
 
 
 def can_separate(catalog: Catalog, loaded: frozenset[str]) -> bool:

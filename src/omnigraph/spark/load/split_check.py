@@ -3,17 +3,18 @@
 The ordinary checks decide, as they would on the driver. It gets counts, the first problems, and the names of objects.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.engine.bulk.id_checks import build_repeat_rejection
 from omnigraph.engine.bulk.load_batch import IdPredicate, LoadBatch, LoadMode, TypeBatch, UnloadedRows
 from omnigraph.engine.bulk.load_checks import check_separate_rows
-from omnigraph.engine.bulk.load_errors import InputNames
+from omnigraph.engine.bulk.load_errors import InputNames, RejectedRows
 from omnigraph.engine.bulk.row_spool import LINE, Spool, SpooledType, build_left_out_name
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.engine.view import View
@@ -21,8 +22,10 @@ from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import NodeType
 from omnigraph.spark.load.driver_buffer import ScratchWriter
 from omnigraph.spark.load.key_hashes import WantedKeys, find_roles, hash_ids, hash_keys, is_among_sorted
+from omnigraph.spark.load.left_out_rows import LeftOutRows
 from omnigraph.spark.load.load_spec import Worker
 from omnigraph.spark.load.reject_log import RejectLog, SplitRejects
+from omnigraph.spark.load.repeated_rows import RepeatedRows, RowRepeats
 from omnigraph.spark.load.separate_keys import SeparateKeys, list_missing_ends
 from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.columnar_sets import Mask, Positions
@@ -42,8 +45,8 @@ class CheckedType(msgspec.Struct, kw_only=True):
     rejected: int
     existing: int
     """The number of those whose id is that of a committed row."""
-    left_out: str
-    """The key of their packed ordinals."""
+    left_out: LeftOutRows
+    """Their ordinals."""
     gone: int = 0
     """The number of nodes that are neither loaded nor committed."""
     gone_hashes: bytes = b""
@@ -68,18 +71,25 @@ class SeparateRules:
     loaded: tuple[str, ...]
     replaced: frozenset[str]
     """The types whose committed rows are all removed."""
+    repeats: Mapping[tuple[int, str], RepeatedRows] = field(default_factory=dict)
+    """By split and type, the rows that have the id of an earlier row."""
 
 
 def check_split(
-    worker: Worker, rules: SeparateRules, rows: Spool, inputs: InputNames, scratch: ScratchWriter
+    worker: Worker, rules: SeparateRules, split: int, rows: Spool, inputs: InputNames, scratch: ScratchWriter
 ) -> SplitVerdict:
     """Check the rows of a split that has one input, all of which are in a spool, in order."""
-    return _SplitCheck(worker, rules, scratch).run(rows, inputs)
+    repeats = {name: repeated for (number, name), repeated in rules.repeats.items() if number == split}
+    return _SplitCheck(worker, rules, repeats, scratch).run(rows, inputs)
 
 
 class _SplitCheck:
-    def __init__(self, worker: Worker, rules: SeparateRules, scratch: ScratchWriter) -> None:
+    def __init__(
+        self, worker: Worker, rules: SeparateRules, repeats: Mapping[str, RepeatedRows], scratch: ScratchWriter
+    ) -> None:
         self._worker, self._rules = worker, rules
+        self._stored_repeats = repeats
+        self._repeats = {name: repeated.read(worker) for name, repeated in repeats.items()}
         self._scratch = scratch
         self._ordinals: dict[str, Positions] = {}
         # By node type, the ids that edges of the split name and no node has.
@@ -96,11 +106,13 @@ class _SplitCheck:
                     suspects.add(0, window)
             suspects.seal()
             batch = self._build_batch(suspects)
-            check_separate_rows(batch, inputs)
+            for name, repeats in self._repeats.items():
+                batch.refuse(batch.types[name], self._build_repeat_rejection(batch.types[name], repeats))
+            check_separate_rows(batch)
             return self._report(batch, inputs)
 
     def _find_suspects(self, spooled: SpooledType) -> Positions:
-        """Return the rows with a suspicious key, without those that the driver decides about."""
+        """Return the repeats, and the rows with a suspicious key, without those that the driver decides about."""
         type_, keys = spooled.type, self._rules.keys
         excluded = self._rules.excluded.get(type_.name, {})
         ends = list_missing_ends(self._worker.catalog, type_.name)
@@ -117,7 +129,18 @@ class _SplitCheck:
                 self._missing.setdefault(ends[role], []).append(hashes[is_hit])
             if role in excluded:
                 is_excluded[at[is_among_sorted(hashes, np.frombuffer(excluded[role], np.uint64))]] = True
-        return np.flatnonzero(is_suspect & ~is_excluded)
+        is_suspect &= ~is_excluded
+        if type_.name in self._repeats:
+            is_suspect[self._repeats[type_.name].ordinals] = True
+        return np.flatnonzero(is_suspect)
+
+    def _build_repeat_rejection(self, rows: TypeBatch, repeats: RowRepeats) -> RejectedRows:
+        def find_first(number: int) -> tuple[str, str, int]:
+            name, unit = self._worker.name_input(int(repeats.first_splits[number]))
+            return name, unit, int(repeats.first_lines[number])
+
+        later = np.searchsorted(self._ordinals[rows.type.name], repeats.ordinals)
+        return build_repeat_rejection(rows, later, find_first)
 
     def _build_batch(self, suspects: Spool) -> LoadBatch:
         worker, rules = self._worker, self._rules
@@ -142,17 +165,28 @@ class _SplitCheck:
             rejected = np.flatnonzero(rows.is_excluded)
             if len(rejected):
                 ordinals = self._ordinals[name][rejected]
+                # The first row of a repeated id counts for its id.
+                is_counted = rows.is_excluded & ~np.isin(self._ordinals[name], self._get_repeats(name))
                 checked = CheckedType(
                     rejected=len(rejected),
-                    existing=int(rows.exists[rejected].sum()),
-                    left_out=self._scratch.keep(f"{name}.left", ordinals.tobytes()),
+                    existing=int((rows.exists & is_counted).sum()),
+                    left_out=self._keep_left_out(name, ordinals),
                 )
-                verdict.types[name] = self._add_gone(checked, rows)
+                verdict.types[name] = self._add_gone(checked, rows, is_counted)
         return verdict
 
-    def _add_gone(self, checked: CheckedType, rows: TypeBatch) -> CheckedType:
+    def _get_repeats(self, name: str) -> Positions:
+        return self._repeats[name].ordinals if name in self._repeats else np.empty(0, np.int64)
+
+    def _keep_left_out(self, name: str, ordinals: Positions) -> LeftOutRows:
+        """Store the ordinals of rejected rows, unless they are those of all repeats, which are stored already."""
+        if len(ordinals) == len(self._get_repeats(name)):
+            return self._stored_repeats[name].left_out
+        return LeftOutRows(key=self._scratch.keep(f"{name}.left", ordinals.tobytes()))
+
+    def _add_gone(self, checked: CheckedType, rows: TypeBatch, is_counted: Mask) -> CheckedType:
         """Add the nodes that edges of the load may need in vain: rejected for something else than an id that exists."""
-        is_gone = rows.is_excluded & ~rows.exists
+        is_gone = is_counted & ~rows.exists
         if isinstance(rows.type, NodeType) and is_gone.any():
             checked.gone = int(is_gone.sum())
             if checked.gone <= _MAX_GONE:

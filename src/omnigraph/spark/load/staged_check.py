@@ -1,6 +1,6 @@
 """Check the staged rows of an append or overwrite: suspicious keys by a shuffle, then the rows that have them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -9,18 +9,19 @@ import numpy as np
 from omnigraph.engine.bulk.load_batch import LoadBatch, LoadMode
 from omnigraph.engine.view import View
 from omnigraph.spark.load.key_hashes import WantedKeys
-from omnigraph.spark.load.key_shuffle import KNOWN, KeyRules, plan_key_sources
+from omnigraph.spark.load.key_shuffle import KNOWN, LATER, KeyRules, plan_key_sources
+from omnigraph.spark.load.left_out_rows import LeftOutRows
 from omnigraph.spark.load.load_input import SparkInput
 from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_spec import LoadSpec
 from omnigraph.spark.load.load_state import StagedLoad
-from omnigraph.spark.load.load_task import CheckWork, HandOverWork
+from omnigraph.spark.load.load_task import CheckWork, HandOverWork, ListWork
 from omnigraph.spark.load.recheck import FetchedRows, SuspectCheck, SuspectRows, Suspects
-from omnigraph.spark.load.separate_keys import SeparateKeys, can_separate
+from omnigraph.spark.load.repeated_rows import ListedIds, RepeatedRows
+from omnigraph.spark.load.separate_keys import SeparateKeys, SuspiciousKeys, can_separate
 from omnigraph.spark.load.split_check import SeparateRules
 from omnigraph.spark.load.task_phases import Phase, Phases
 from omnigraph.spark.load.verdicts import Verdicts
-from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.graph_storage import GraphStorage
 
 
@@ -35,6 +36,7 @@ class StagedCheck:
         staged: StagedLoad,
         phases: Phases,
         unreadable: set[str],
+        restage: Callable[[Mapping[tuple[int, str], LeftOutRows]], None],
     ) -> None:
         self._store = store
         self._input = input_
@@ -44,6 +46,12 @@ class StagedCheck:
         self._phases = phases
         # The types that have records which were rejected while they were read.
         self._unreadable = frozenset(unreadable)
+        self._restage = restage
+        # By split and type, the rows that have the id of an earlier row, if these are too many for the driver. That
+        # depends on the input alone, so it holds on every state.
+        self._repeats: dict[tuple[int, str], RepeatedRows] = {}
+        # The rows that are not staged while the others are checked.
+        self.left_out: dict[tuple[int, str], LeftOutRows] = {}
         # Of an overwrite, the number of ids of each type that are committed.
         self.known: dict[str, int] = {}
         self.suspects: SuspectRows | None = None
@@ -85,11 +93,23 @@ class StagedCheck:
             generated=frozenset(name for name in loaded if self._staged.has_generated_ids(name)),
             separates=can_separate(view.catalog, frozenset(loaded)),
         )
-        suspicious, separate = self._find_suspicious_keys(view, spec, rules)
-        # One count per bucket.
-        self.known = {name: int(suspicious.pop(f"{KNOWN}/{name}", np.zeros(1)).sum()) for name in loaded}
-        suspects.merge(Suspects.from_hashes(suspicious, view.catalog))
-        if separate.count <= self._jobs.max_driver_suspects:
+        suspicious = self._find_suspicious_keys(view, spec, rules)
+        later = sum(suspicious.take_count(LATER, name) for name in loaded)
+        limit = self._jobs.max_driver_suspects
+        if not self._repeats and suspicious.separate.count + suspicious.repeated.count + later > limit and later:
+            self._repeats = self._find_repeated_rows(spec, suspicious.repeated)
+            if sum(map(len, suspicious.shared.values())) > limit:
+                # Rows that repeat others share all of their keys: without them, few others may be left.
+                self.left_out = {key: repeated.left_out for key, repeated in self._repeats.items()}
+                self._restage(self.left_out)
+                suspicious = self._find_suspicious_keys(view, spec, rules)
+                for name in loaded:
+                    suspicious.take_count(LATER, name)
+        self.known = {name: suspicious.take_count(KNOWN, name) for name in loaded}
+        suspects.merge(Suspects.from_hashes(suspicious.shared, view.catalog))
+        # The first rows of repeated ids can be checked by themselves, once the others are left out.
+        separate = suspicious.separate.combine(suspicious.repeated)
+        if separate.count <= limit:
             suspects.add_separate(separate.read_all(self._read_object), view.catalog)
             separate = SeparateKeys()
         check = SuspectCheck(
@@ -106,16 +126,33 @@ class StagedCheck:
         )
         return self._check_all(check, spec, rules, suspects, separate)
 
-    def _find_suspicious_keys(
-        self, view: View, spec: LoadSpec, rules: KeyRules
-    ) -> tuple[dict[str, Hashes], SeparateKeys]:
-        sources, keys = plan_key_sources(view, rules, self._staged)
+    def _find_suspicious_keys(self, view: View, spec: LoadSpec, rules: KeyRules) -> SuspiciousKeys:
+        staged = {name: self._staged.list_fragments(name) for name in rules.loaded}
+        sources, keys = plan_key_sources(view, rules, staged)
         if keys <= self._jobs.max_local_keys:
             return self._jobs.find_suspicious_keys(spec, sources, rules, keys)
         with self._phases.open_phase() as phase:
-            suspicious, separate = self._jobs.find_suspicious_keys(spec, sources, rules, keys, phase.number)
-            self._keep_scratch(phase, separate.list_objects())
-        return suspicious, separate
+            suspicious = self._jobs.find_suspicious_keys(spec, sources, rules, keys, phase.number)
+            self._keep_scratch(phase, suspicious.list_objects())
+        return suspicious
+
+    def _find_repeated_rows(self, spec: LoadSpec, repeated: SeparateKeys) -> dict[tuple[int, str], RepeatedRows]:
+        """Return, by split and type, the rows that have the id of an earlier row."""
+        with self._phases.open_phase() as phase:
+            results = self._jobs.run_splits(spec, phase.number, ListWork(repeated=repeated), doing="check")
+            self._staged.check_same(results, self._input.find_name)
+            listed = [
+                ListedIds(
+                    type=name, split=result.split, key=chunk.key, lines_before=self._input.find_origin(result.split)[1]
+                )
+                for result in results
+                for name, type_result in result.types.items()
+                for chunk in type_result.chunks
+            ]
+            rows = sum(chunk.rows for result in results for one in result.types.values() for chunk in one.chunks)
+            repeats = self._jobs.find_repeated_rows(spec, phase.number, listed, rows)
+            self._keep_scratch(phase, [repeated.key for repeated in repeats.values()])
+        return repeats
 
     def _check_all(
         self, check: SuspectCheck, spec: LoadSpec, rules: KeyRules, suspects: Suspects, separate: SeparateKeys
@@ -126,10 +163,10 @@ class StagedCheck:
             self._drop_suspects()
             has_any = bool(suspects.missing or any(len(hashes) for hashes in suspects.hashes.values()))
             batch, self.suspects = check.run(suspects) if has_any else check.build_empty()
-            if not separate.count:
+            if not separate.count and not self._repeats:
                 return batch
             self.verdicts = self._check_apart(spec, rules, suspects, separate)
-            if self.verdicts.gone > self._jobs.max_driver_suspects:
+            if separate.count and self.verdicts.gone > self._jobs.max_driver_suspects:
                 # Edges lose so many nodes that the driver has to decide about all rows together.
                 suspects.add_separate(separate.read_all(self._read_object), catalog)
                 self.verdicts, separate = Verdicts(), SeparateKeys()
@@ -147,6 +184,7 @@ class StagedCheck:
                 excluded=suspects.to_wanted(self.loaded),
                 loaded=tuple(self.loaded),
                 replaced=rules.replaced,
+                repeats=self._repeats,
             )
         )
         with self._phases.open_phase() as phase:
@@ -184,7 +222,10 @@ class StagedCheck:
         """Read all splits again, and return the requested rows by type; add their missing ends to `suspects`."""
         fetched: dict[str, list[FetchedRows]] = {}
         with self._phases.open_phase() as phase:
-            work = HandOverWork(wanted=wanted, separate=separate if separate.count else None)
+            left_out: dict[int, dict[str, LeftOutRows]] = {}
+            for (split, name), repeated in self._repeats.items():
+                left_out.setdefault(split, {})[name] = repeated.left_out
+            work = HandOverWork(wanted=wanted, separate=separate if separate.count else None, left_out=left_out)
             results = self._jobs.run_splits(self._input.spec, phase.number, work, doing="check")
             self._staged.check_same(results, self._input.find_name)
             for name, rows in self._input.iter_fetched(results):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from omnigraph.spark.load.load_task import LeftOutRows, SplitResult
+from omnigraph.spark.load.left_out_rows import LeftOutRows
+from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.load.split_check import SplitVerdict
 from omnigraph.storage.column_hashing import Hashes
 
@@ -46,7 +47,7 @@ class Verdicts:
     def list_left_out(self) -> dict[tuple[int, str], LeftOutRows]:
         """Return the rejected rows by split and type."""
         return {
-            (split, name): LeftOutRows(key=checked.left_out)
+            (split, name): checked.left_out
             for split, verdict in self.by_split.items()
             for name, checked in verdict.types.items()
         }
@@ -56,5 +57,5 @@ class Verdicts:
         objects: list[str] = []
         for verdict in self.by_split.values():
             objects += verdict.rejects.objects
-            objects += [checked.left_out for checked in verdict.types.values()]
+            objects += [checked.left_out.key for checked in verdict.types.values() if checked.left_out.key is not None]
         return objects
