@@ -433,11 +433,10 @@ def test_a_request_that_waits_ends_when_its_token_expires(
     newest = issued.graph.snapshot().commit.id
     wait = BranchWatchers.wait
 
-    async def wait_and_expire(*args: Any) -> Any:
-        done = await wait(*args)
+    async def wait_and_expire(*args: Any) -> None:
+        await wait(*args)
         clock.instant = datetime.now(UTC) + timedelta(hours=1)
         monkeypatch.setattr(issued.service.tokens._jwts, "_clock", clock)  # type: ignore[union-attr]  # it has tokens
-        return done
 
     monkeypatch.setattr(BranchWatchers, "wait", wait_and_expire)
 

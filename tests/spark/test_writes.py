@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import omnigraph as og
 from mutating import run
 from omnigraph.errors import BadArgumentError
+from omnigraph.spark.data_source import register
 from spark_worlds import all_types_graph, stored
 from worlds import runtime
 
@@ -165,3 +166,72 @@ def test_views_of_all_types_stay_and_show_one_snapshot(graph: og.Graph, spark: S
         handle.register("a.b")
     for name in ("og_Knows", "og_Person"):
         spark.catalog.dropTempView(name)
+
+
+def test_merge_updates_rows_that_exist_and_inserts_the_others(graph: og.Graph, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("ada", 37), ("bob", 1)], "name string, age int")
+
+    done = graph.spark.merge(rows, type="Person", actor="ada", message="ages")
+    edges = graph.spark.at().merge(spark.createDataFrame([("ada", "bob")], "from string, to string"), type="Knows")
+
+    assert (done.nodes["Person"].updated, done.nodes["Person"].inserted) == (1, 1)
+    assert edges.edges["Knows"].inserted == 1
+    assert people(graph) == {"ada": (37, 7), "bob": (1, None)}
+    assert [commit.actor for commit in graph.commits()[:2]] == ["anonymous", "ada"]
+    with pytest.raises(og.OmnigraphError, match="did you mean `Person`"):
+        graph.spark.merge(rows, type="Persom")
+
+
+def test_a_view_of_sql_reads_a_state_and_takes_rows(graph: og.Graph, spark: SparkSession) -> None:
+    graph.spark.spark  # noqa: B018 - makes the data source known
+    past = graph.commits()[0]
+    options = f"graph '{graph.uri}', type 'Person'"
+    spark.sql(f"create or replace temporary view people_now using omnigraph options ({options})")
+    spark.sql(
+        f"create or replace temporary view people_then using omnigraph options ({options}, versionAsOf '{past.id}')"
+    )
+    spark.sql(
+        f"create or replace temporary view people_at using omnigraph options ({options}, timestampAsOf '{past.at}')"
+    )
+
+    spark.sql("insert into people_now select 'bob', 'bob', 1, 2")
+
+    assert [spark.table(f"people_{name}").count() for name in ("now", "then", "at")] == [1, 1, 1]
+    spark.sql(f"create or replace temporary view people_now using omnigraph options ({options})")
+    assert spark.table("people_now").count() == 2
+    assert people(graph)["bob"] == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"snapshot": "x", "versionAsOf": "y"}, "`snapshot` .*: it is given twice, by both of its names"),
+        ({"timestampAsOf": "2026-01-31"}, "`2026-01-31` is not a time with a zone"),
+        ({"versionAsOf": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, "CommitMissingError"),
+    ],
+)
+def test_a_state_that_can_not_be_meant_is_refused(
+    graph: og.Graph, spark: SparkSession, options: dict[str, str], message: str
+) -> None:
+    graph.spark.spark  # noqa: B018 - makes the data source known
+
+    with refused(message):
+        spark.read.format("omnigraph").options(graph=graph.uri, type="Person", **options).load()
+
+
+def test_a_table_of_the_catalog_is_told_the_way(graph: og.Graph, spark: SparkSession) -> None:
+    graph.spark.spark  # noqa: B018 - makes the data source known
+
+    with refused("use `CREATE TEMPORARY VIEW name USING omnigraph"):
+        spark.sql(f"create table people using omnigraph options (graph '{graph.uri}', type 'Person')")
+
+
+def test_a_new_session_has_the_source_once_it_is_registered(graph: og.Graph, spark: SparkSession) -> None:
+    graph.spark.spark  # noqa: B018 - makes the data source known
+    other = spark.newSession()
+
+    rows = register(other).read.format("omnigraph").options(graph=graph.uri, type="Person").load()
+
+    assert rows.count() == 1
+    assert SparkSession.getActiveSession() is not other
+    assert spark.read.format("omnigraph").options(graph=graph.uri, type="Person").load().count() == 1

@@ -1,8 +1,9 @@
 """The Spark SQL data source `omnigraph`: reads a type's rows of one snapshot, and writes rows in one commit.
 
 Read options: `graph` (its URI) and `type` are required. Optional are `branch`, `snapshot` (a commit id) or `at` (an
-instant), `columns` (comma-separated), `filter` (a predicate of the query language) and `partitions` (the minimum number
-of tasks, if the table is large enough). The snapshot is chosen when `load()` is called, and stays the same.
+instant), which may be called `versionAsOf` and `timestampAsOf`, `columns` (comma-separated), `filter` (a predicate of
+the query language) and `partitions` (the minimum number of tasks, if the table is large enough). The snapshot is chosen
+when `load()` is called, or a view is created, and stays the same.
 
 With `changes=true` the rows are those of the change feed: `since` (a commit, after which it begins), `types`
 (comma-separated) and `branch` are optional then, and there are no other options. `readStream` reads nothing else.
@@ -13,6 +14,7 @@ of Spark's own mode), `actor`, `message` and, for a batch write, `idempotency_ke
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -40,6 +42,7 @@ from omnigraph.spark.data_source_writer import BatchSink, StreamSink, WriteTarge
 from omnigraph.spark.read import change_rows
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, find_type, plan_scan, plan_scan_tasks, read_task
+from omnigraph.spark.session.connect import is_connect
 from omnigraph.spark.session.error_translation import name_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import Build, check_build, compute_build
@@ -55,10 +58,18 @@ _CHANGE_OPTIONS = frozenset({"changes", "graph", "branch", "since", "types", STO
 _READ_OPTIONS = frozenset(
     {"graph", "type", "branch", "snapshot", "at", "changes", "columns", "filter", "partitions", STORAGE}
 )
+# The names of Delta and Iceberg for options of ours.
+_ALIASES = {"versionasof": "snapshot", "timestampasof": "at"}
+# What Spark passes for a table of its catalog, instead of that table's own options.
+_TABLE_OPTION = "provider"
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Register `format("omnigraph")` with a session."""
+    """Register `format("omnigraph")` with a session, also with one of `newSession()`; again is not needed.
+
+    Raises:
+        AnalysisException: It is registered already.
+    """
     build = compute_build()
 
     class Registered(OmnigraphSource):
@@ -66,8 +77,27 @@ def register(spark: SparkSession) -> SparkSession:
 
         driver = build
 
-    spark.dataSource.register(Registered)
+    with _activate(spark):
+        spark.dataSource.register(Registered)
     return spark
+
+
+@contextmanager
+def _activate(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread: Spark asks that one whether a source is registered."""
+    if is_connect(spark):
+        yield
+        return
+    sessions = SparkSession._get_j_spark_session_class(spark._jvm)  # noqa: SLF001 - there is no public way
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as above
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 class OmnigraphSource(DataSource):
@@ -219,7 +249,14 @@ def _parse_target(options: Mapping[str, str], *, is_overwrite: bool) -> WriteTar
 
 def _check_options(options: Mapping[str, str], allowed: frozenset[str]) -> dict[str, str]:
     # Spark's option names are case-insensitive.
-    lowered = {name.lower(): value for name, value in options.items()}
+    lowered: dict[str, str] = {}
+    for given, value in options.items():
+        name = _ALIASES.get(given.lower(), given.lower())
+        if name in lowered:
+            raise SparkUsageError.source_option(name, "it is given twice, by both of its names")
+        lowered[name] = value
+    if _TABLE_OPTION in lowered:
+        raise SparkUsageError.no_spark_table()
     for name in lowered:
         if name not in allowed | _SPARK_OPTIONS:
             near = find_closest(name, allowed)

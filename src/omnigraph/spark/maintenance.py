@@ -19,6 +19,7 @@ from omnigraph.commit.task_journal import NamingTimes, TaskJournal, clear
 from omnigraph.ops.maintenance_worker import Built, LocalOptimizeWorker, UpkeepFiles, UpkeepStoppedError
 from omnigraph.ops.session import Session
 from omnigraph.options import UpkeepOptions
+from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
@@ -152,7 +153,7 @@ class SparkMaintenanceWorker:
     def _split_build(self, table: LanceTable, build: SegmentBuild, most: int) -> Iterator[SegmentBuild]:
         """Split a build into at most so many segments of about equally many rows, so that several cores have work."""
         rows = {fragment.number: fragment.rows - fragment.deleted for fragment in table.list_fragments()}
-        max_segments = min(self.spark.sparkContext.defaultParallelism, most)
+        max_segments = min(count_parallel_tasks(self.spark), most)
         max_rows = -(-_count_rows(table, build.fragments) // max_segments)
         pending: list[int] = []
         for number in build.fragments:

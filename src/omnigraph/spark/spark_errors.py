@@ -76,6 +76,11 @@ class SparkUsageError(OmnigraphError):
         )
 
     @variant
+    def view_taken(self, name: str) -> str:
+        """Report that a temporary view has the name of a type, which Spark Connect can't hide for one statement."""
+        return f"a temporary view of this session is named `{name}`, as a type is; drop it, or give it another name"
+
+    @variant
     def stream_elsewhere(self, name: str, master: str) -> str:
         """Report that a stream or a table in memory is to be loaded by Spark on other machines, which can't read it."""
         return (
@@ -105,6 +110,20 @@ class SparkUsageError(OmnigraphError):
         return (
             f"the active session runs Spark {version}, and omnigraph needs {needed} or newer; stop it, and start one"
             " with the pyspark that omnigraph is installed with"
+        )
+
+    @variant
+    def connect_unsupported(self, what: str, instead: str) -> str:
+        """Report that a session of Spark Connect can't do something; nothing was read or written."""
+        return f"{what} can't run through Spark Connect, whose client has no JVM; nothing was done. {instead}"
+
+    @variant
+    def no_spark_table(self) -> str:
+        """Report that a table of Spark's catalog can't be of this source: Spark passes it no options of the table."""
+        return (
+            "Spark passes the options of a table to no source in Python; use `CREATE TEMPORARY VIEW name USING"
+            " omnigraph OPTIONS (graph '…', type '…')`, which takes `SELECT` and `INSERT INTO`,"
+            " or `graph.spark.register(…)`"
         )
 
     @variant

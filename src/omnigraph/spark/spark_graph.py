@@ -27,7 +27,7 @@ from omnigraph.ops.open_table import find_edge_type
 from omnigraph.ops.query import QueryCall, begin
 from omnigraph.ops.session import Session
 from omnigraph.policy import Action
-from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.spark.algorithms.run_algorithm import compute_frame
 from omnigraph.spark.data_source import register
 from omnigraph.spark.load.frame_digest import digest_frames
@@ -64,7 +64,7 @@ class SparkGraph:
         """The Spark session: the active one, or a new one that is started when it is first needed."""
         if self._spark is None:
             self._spark = spark_session(self._master)
-        # Spark registers a source for one session of a process; in others it fails. No method here needs the source.
+        # Once for each session; no method here needs the source.
         with suppress(AnalysisException):
             register(self._spark)
         return self._spark
@@ -267,6 +267,29 @@ class SparkGraph:
             progress=progress,
         )
         return load(self._session, call, build_reader(spark=self.spark))
+
+    def merge(
+        self,
+        frame: DataFrame,
+        *,
+        type: str,
+        actor: str = "anonymous",
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LoadResult:
+        """Upsert the rows of a DataFrame into a type, in one commit: update those whose id exists, insert others.
+
+        It is `load` in the mode `merge` for one type: columns that the DataFrame leaves out keep their values.
+        """
+        is_edge = isinstance(find_type(self._catalog, type), EdgeType)
+        return self.load(
+            mode=LoadMode.MERGE,
+            nodes=None if is_edge else {type: frame},
+            edges={type: frame} if is_edge else None,
+            actor=actor,
+            message=message,
+            idempotency_key=idempotency_key,
+        )
 
     def stream(  # noqa: PLR0913 - all but frame and mapping by name
         self,

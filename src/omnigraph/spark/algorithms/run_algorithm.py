@@ -51,6 +51,7 @@ from omnigraph.spark.algorithms.stored_network import (
 from omnigraph.spark.algorithms.triangles import count_triangles
 from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.read.fetched_rows import fetch_table
+from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.spark.session.error_translation import carry_errors, surface_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import map_tasks
@@ -223,7 +224,7 @@ class _AlgorithmJob:
             _check_weights(ends, edge.name, weight)
         given = NetworkInput(self.tables.table(node.name, columns=[ID]), ends, self._find_direction(), weight)
         rows = (snapshot.pin(node.table_key).rows, snapshot.pin(edge.table_key).rows)
-        parts = count_parts(*rows, cores=self.spark.sparkContext.defaultParallelism)
+        parts = count_parts(*rows, cores=count_parallel_tasks(self.spark))
         network = store_network(self.store, given, parts)
         self.lease.check()
         self.store.put_record(_NETWORK, network)

@@ -28,6 +28,7 @@ from omnigraph.spark.load.merge_fill_task import DeletionResult, DeletionTask, F
 from omnigraph.spark.load.merge_probe_task import MergeProbe
 from omnigraph.spark.load.row_chunks import RowChunk
 from omnigraph.spark.load.task_phases import Phases
+from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.storage.column_hashing import Hashes
 from omnigraph.storage.fragment_writer import list_fragment_files
 from omnigraph.storage.graph_storage import GraphStorage
@@ -167,7 +168,7 @@ class DistributedMerge:
         return merge
 
     def _plan_deletions(self, merge: StagedMerge) -> list[DeletionTask]:
-        parallelism = self.jobs.spark.sparkContext.defaultParallelism
+        parallelism = count_parallel_tasks(self.jobs.spark)
         tasks: list[DeletionTask] = []
         for type_ in merge.types:
             numbers = [fragment.number for fragment in self.view.get_table(type_).list_fragments()]

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 
 from omnigraph.spark.load.input_splits import TARGET_BYTES
 from omnigraph.spark.load.load_spec import SPLITS_PER_FRAME
+from omnigraph.spark.session.connect import is_connect
 from omnigraph.spark.session.error_translation import surface_errors
 
 
@@ -14,6 +15,8 @@ def pack_partitions(frame: DataFrame, cores: int) -> DataFrame:
     with their neighbours, without a shuffle; larger ones are not cut. 400 partitions of a small frame took seven times
     as long as four of them.
     """
+    if is_connect(frame):  # its plan is in the server
+        return frame
     with surface_errors():
         # Of rows from files the size of these, of joins the product of both sides, of unknown sources exabytes.
         estimated = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()  # noqa: SLF001 - no public way

@@ -23,6 +23,7 @@ from omnigraph.spark.load.load_jobs import (
     LoadJobs,
 )
 from omnigraph.spark.load.load_merge import SparkMerge
+from omnigraph.spark.session.connect import count_parallel_tasks, get_master
 from omnigraph.spark.session.spark_session import session as spark_session
 
 
@@ -65,11 +66,11 @@ def build_reader(
         # The input is checked before Spark is started, which takes seconds.
         source = SparkInput(session, call, head, split_bytes=options.split_bytes)
         active = spark if spark is not None else spark_session(master)
-        check_reachable(source.sources, str(active.sparkContext.master))
+        check_reachable(source.sources, get_master(active))
         jobs = LoadJobs(
             active,
             source.call,
-            [(frame, pack_partitions(rows, active.sparkContext.defaultParallelism)) for frame, rows in source.frames],
+            [(frame, pack_partitions(rows, count_parallel_tasks(active))) for frame, rows in source.frames],
             options.max_local_keys,
             options.max_local_reread_bytes,
             options.max_local_merge_rows,

@@ -49,6 +49,7 @@ from omnigraph.spark.load.split_check import SplitVerdict
 from omnigraph.spark.load.split_planning import plan_in_tasks
 from omnigraph.spark.load.task_phases import Phases
 from omnigraph.spark.read.spark_types import to_spark_arrow_schema
+from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.spark.session.error_translation import surface_errors
 
 
@@ -140,7 +141,7 @@ class SparkInput:
         planned = None if spark is None else plan_in_tasks(spark, inputs, target_bytes=self._split_bytes)
         splits = plan_splits(inputs, target_bytes=self._split_bytes, planned=planned)
         inputs = [make_path_absolute(source) for source in inputs]
-        cores = 1 if spark is None else spark.sparkContext.defaultParallelism
+        cores = 1 if spark is None else count_parallel_tasks(spark)
         packs = pack_splits(splits, target_bytes=self._split_bytes, cores=cores)
         check_parts("the files", len(splits), FIRST_FRAME_SPLIT)
         check_parts("the DataFrames", len(self.frames), MAX_FRAMES)

@@ -56,6 +56,7 @@ from omnigraph.spark.load.repeated_rows import (
     store_repeats,
 )
 from omnigraph.spark.load.separate_keys import StoredHashes, SuspiciousKeys
+from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import build_progress_callback, run_job
@@ -227,7 +228,7 @@ class LoadJobs:
         return find_suspicious_keys(decode_catalog(spec.catalog), rules, parts)
 
     def _choose_buckets(self, keys: int) -> int:
-        cores = self.spark.sparkContext.defaultParallelism
+        cores = count_parallel_tasks(self.spark)
         return min(max(-(-keys // _KEYS_PER_BUCKET), cores), _MAX_BUCKETS)
 
 

@@ -32,6 +32,7 @@ from omnigraph.spark.query.statement import RankedView, SearchView, ShippedView,
 from omnigraph.spark.read.dataframe_reader import read_frame
 from omnigraph.spark.read.sql_views import views_lock
 from omnigraph.spark.read.table_scan import TableScan
+from omnigraph.spark.session.connect import check_has_jvm
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.spark_errors import SparkUsageError
 
@@ -81,8 +82,9 @@ def run_query(spark: Callable[[], SparkSession], job: QueryJob) -> SparkRows:
         statement = _print_job(job)
     except UnsupportedForm as error:
         raise SparkUsageError.form_unsupported(error.form) from None
+    check_has_jvm(active := spark(), "a query of the query language", "Use the engine `local`, or `graph.spark.sql`")
     with surface_errors():
-        frame, checkpoints = _execute(spark(), statement)
+        frame, checkpoints = _execute(active, statement)
     schema = build_output_schema(job.query, job.context.catalog)
     return SparkRows(frame, schema, job.query.name, checkpoints, job.context.notes)
 

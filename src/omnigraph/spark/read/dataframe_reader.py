@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, StringType
 from omnigraph.spark.read.change_rows import SCHEMA as CHANGE_SCHEMA
 from omnigraph.spark.read.change_rows import ChangeScan, CommitRange, read_changes
 from omnigraph.spark.read.table_scan import ScanTask, TableScan, has_blobs, plan_scan_tasks, read_task
+from omnigraph.spark.session.connect import count_parallel_tasks, is_connect
 from omnigraph.spark.session.error_translation import carry_errors, surface_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.storage.fragment_list import Fragment
@@ -24,6 +25,8 @@ _MIN_NUMBER_BYTES = 16
 _MIN_TEXT_BYTES = 64
 # Rows of Spark are about three times as large as the files that they are read from.
 _EXPANSION_FACTOR = 3
+# Through Spark Connect the numbers of a range are generated: this many take about 0.2 seconds of a core in all.
+_MAX_GENERATED_BYTES = 1 << 30
 # Far above every broadcast threshold: a table of unknown size must not be broadcast.
 _UNKNOWN_BYTES = 1 << 50
 
@@ -31,8 +34,11 @@ _UNKNOWN_BYTES = 1 << 50
 def read_frame(spark: SparkSession, scan: TableScan) -> DataFrame:
     """Return the rows of a scan as a DataFrame, with a task for each core if there are enough rows."""
     fragments = scan.open_table().list_fragments()
-    tasks = plan_scan_tasks(scan, fragments, min_tasks=spark.sparkContext.defaultParallelism)
-    step = max(_estimate_bytes(scan, fragments) // _BYTES_PER_NUMBER // max(len(tasks), 1), 1)
+    tasks = plan_scan_tasks(scan, fragments, min_tasks=count_parallel_tasks(spark))
+    estimated = _estimate_bytes(scan, fragments)
+    if is_connect(spark):
+        estimated = min(estimated, _MAX_GENERATED_BYTES)
+    step = max(estimated // _BYTES_PER_NUMBER // max(len(tasks), 1), 1)
     with surface_errors():
         return map_tasks(_build_numbers(spark, len(tasks), step), _build_task(scan, tasks, step), scan.schema)
 
@@ -73,6 +79,9 @@ def _build_numbers(spark: SparkSession, count: int, step: int) -> DataFrame:
     the others are never generated.
     """
     numbers = spark.range(0, count * step, 1, max(count, 1))
+    if is_connect(spark):
+        # A filter has the estimate of its input, too, and needs no JVM here.
+        return numbers.where(f"id % {step} = 0")
     jvm = spark.sparkContext._jvm  # noqa: SLF001 - there is no public way to a limit of partitions
     assert jvm is not None  # noqa: S101 - there is a session
     # `limit` is a global limit over one per partition; the latter is its child.

@@ -38,6 +38,7 @@ from omnigraph.schema.arrow import ID, build_arrow_schema
 from omnigraph.schema.catalog import AnyType
 from omnigraph.spark.read.spark_types import from_spark_batch
 from omnigraph.spark.read.table_scan import PART, TableScan, plan_scan
+from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
 from omnigraph.spark.session.job_monitor import JobProgress, run_job
@@ -254,7 +255,7 @@ class _SparkExport:
         return map_tasks(self.spark.range(0, count, 1, count), _build_blob_task(scan, files, ends), _RESULT_DDL)
 
     def _count_files(self, rows: int, rows_per_file: int) -> int:
-        files = max(-(-rows // rows_per_file), self.spark.sparkContext.defaultParallelism)
+        files = max(-(-rows // rows_per_file), count_parallel_tasks(self.spark))
         return max(1, min(files, rows // min(MIN_ROWS_PER_FILE, rows_per_file)))
 
     def _check_files(self, files: TypeFiles, results: Sequence[Row]) -> None:

@@ -20,9 +20,11 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.spark.read.connect_sql import run_connect_sql
 from omnigraph.spark.read.filter_pushdown import JavaObject, format_condition, iter_conjuncts, join_all, join_any
 from omnigraph.spark.read.spark_types import to_spark_schema
 from omnigraph.spark.read.table_scan import is_filter
+from omnigraph.spark.session.connect import is_connect
 from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.telemetry import log
 
@@ -70,6 +72,8 @@ def run_sql(spark: SparkSession, text: str, catalog: Catalog, read: FrameReader)
     """
     types = _find_types(text, catalog)
     _check_reads(text, types)
+    if is_connect(spark):
+        return run_connect_sql(spark, text, types, lambda type_, columns: read(type_, TypeUsage(columns)))
     with views_lock:
         planned = plan_usage(spark, text, types)
         if planned is not None:

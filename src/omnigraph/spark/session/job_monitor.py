@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext
@@ -13,8 +13,12 @@ from pyspark.sql import SparkSession
 
 from omnigraph.ids import draw_bytes
 from omnigraph.ops.load_call import LoadCall
+from omnigraph.spark.session.connect import is_connect
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.telemetry import log
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 _POLL_SECONDS = 0.2
 _CALL_SITE = "callSite.short"
@@ -54,6 +58,8 @@ def run_job(
     Raises:
         OmnigraphError: Spark or a task failed; failures are translated.
     """
+    if is_connect(spark):
+        return _run_tagged(spark, action, on_progress)
     context = spark.sparkContext
     group = f"omnigraph-{draw_bytes(16).hex()}"
     outcome: Future[T] = Future()
@@ -86,6 +92,50 @@ def run_job(
         raise
     if outcome.exception() is not None:
         _wait_for_tasks(context, group)
+    with surface_errors():
+        return outcome.result()
+
+
+def _run_tagged(spark: SparkSession, action: Callable[[], T], on_progress: Callable[[JobProgress], None] | None) -> T:
+    """Run `action` through Spark Connect, whose server reports progress, and cancels operations by a tag.
+
+    It does not tell which tasks still run. Files that those of a cancelled job write later are left to recovery.
+    """
+    tag = f"omnigraph-{draw_bytes(16).hex()}"
+    outcome: Future[T] = Future()
+    is_over = threading.Event()
+    latest = JobProgress()
+
+    def run() -> None:
+        try:
+            spark.addTag(tag)  # of this thread only
+            outcome.set_result(action())
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            outcome.set_exception(error)
+        finally:
+            is_over.set()
+
+    def report(stages: "Iterable[StageInfo] | None", inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        nonlocal latest
+        del operation_id, done
+        counts = [(stage.num_tasks, stage.num_completed_tasks) for stage in stages or ()]
+        tasks, completed = (sum(numbers) for numbers in zip(*counts, strict=True)) if counts else (0, 0)
+        latest = JobProgress(tasks=tasks, done=completed, active=inflight_tasks)
+
+    handler = cast("ProgressHandler", report)
+    spark.registerProgressHandler(handler)
+    threading.Thread(target=run, daemon=True, name=tag).start()
+    try:
+        while not is_over.wait(_POLL_SECONDS):
+            if on_progress is not None:
+                on_progress(latest)
+    except BaseException:
+        log.debug("cancelling the operations of %s", tag)
+        while not is_over.wait(_POLL_SECONDS):
+            spark.interruptTag(tag)  # repeatedly: the action may be about to start another operation
+        raise
+    finally:
+        spark.removeProgressHandler(handler)
     with surface_errors():
         return outcome.result()
 

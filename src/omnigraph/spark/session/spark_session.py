@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from omnigraph.config.spark import SparkSettings, load_spark_settings
 from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.engine.tables.graph_cache import detect_memory_limit
+from omnigraph.spark.session.connect import CONNECT, get_master, runs_on
 from omnigraph.spark.session.java_runtime import JAVA_HOME, detect_java, set_variables
 from omnigraph.spark.session.launch_environment import LaunchEnvironment
 from omnigraph.spark.session.master import LOCAL, LOCAL_CLUSTER, count_cores, explain_unreachable, is_own_machine
@@ -81,7 +82,7 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
     `OMNIGRAPH_SPARK_MASTER`, else on all cores of this machine.
 
     Args:
-        master: Such as `local[4]`, `spark://host:7077`, `yarn`, `k8s://…`.
+        master: Such as `local[4]`, `spark://host:7077`, `yarn`, `k8s://…`, or `sc://host:15002` for Spark Connect.
         conf: Spark's own settings, which override ours: `session(**{"spark.executor.memory": "8g"})`.
 
     Raises:
@@ -93,11 +94,13 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
         existing = find_active_session()
         if existing is None:
             settings = load_spark_settings()
-            return _build_session(master or settings.master, settings, conf)
+            chosen = master or settings.master
+            if chosen is not None and chosen.startswith(CONNECT):
+                return _connect(chosen, conf)
+            return _build_session(chosen, settings, conf)
         check_version(str(existing.version))
-        active = str(existing.sparkContext.master)
-        if master is not None and active != master:
-            raise SparkUsageError.other_master(master, active)
+        if master is not None and not runs_on(existing, master):
+            raise SparkUsageError.other_master(master, get_master(existing))
         for name, value in conf.items():
             existing.conf.set(name, value)
         return existing
@@ -123,6 +126,22 @@ def _hush_interrupts() -> None:
     logging.getLogger().addFilter(lambda record: not str(record.msg).startswith(_INTERRUPTED))
     if logging.getLogger("py4j").level == logging.NOTSET:  # another level is a choice of the user
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def _connect(address: str, conf: Mapping[str, str]) -> SparkSession:
+    """Return a session on a server of Spark Connect. No JVM is started here, so no settings of one matter."""
+    builder = SparkSession.builder.remote(address)
+    for name, value in {"spark.sql.session.timeZone": "UTC", **conf}.items():
+        builder = builder.config(name, value)
+    for name in _LOUD_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        connected = builder.getOrCreate()
+        check_version(str(connected.version))
+    except (PySparkException, ImportError) as error:
+        log.debug("Spark Connect did not answer", exc_info=error)
+        raise SparkFailedError.spark_not_started(address, str(error).partition("\n")[0]) from error
+    return connected
 
 
 def _build_session(master: str | None, settings: SparkSettings, conf: Mapping[str, str]) -> SparkSession:

@@ -35,6 +35,7 @@ from omnigraph.spark.load.load_engine import build_reader
 from omnigraph.spark.load.load_input import check_columns
 from omnigraph.spark.load.load_spec import FrameSource
 from omnigraph.spark.read.table_scan import find_type
+from omnigraph.spark.session.connect import check_has_jvm
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.spark.stream.checkpoint import claim
@@ -171,6 +172,11 @@ def start_stream(session: Session, frame: DataFrame, call: StreamCall) -> GraphS
         BadArgumentError: The mode is not allowed for a stream, or `every` is not an interval.
     """
     session.check_writable()
+    check_has_jvm(
+        frame.sparkSession,
+        "a stream with a mapping",
+        'Write the rows of each type with `writeStream.format("omnigraph")`, which the server runs',
+    )
     if call.mode is LoadMode.OVERWRITE:
         raise BadArgumentError("mode", "overwrite", "each batch would replace the previous one; use merge or append")
     snapshot = session.head().snapshot
