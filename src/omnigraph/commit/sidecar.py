@@ -247,7 +247,7 @@ class Lease:
             return [file for file in files if self._named.get(file, monotonic) >= seconds]
 
     def learn_notes(self, named: Mapping[str, datetime]) -> None:
-        """Learn when notes of tasks have named files, by the store's clock."""
+        """Take over when notes of tasks named files, by the store's clock."""
         with self._lock:
             self._noted.update(named)
 

@@ -202,7 +202,7 @@ def serve_lsp(schema: Path | ReadSchema | None = None) -> int:
 def _is_failure(record: logging.LogRecord) -> bool:
     """Return whether a record is about a failure of ours, and not about an answer that says no, or a wrong message.
 
-    Of both the editor is told.
+    The editor hears of both.
     """
     if record.funcName == "structure_message":
         return False
