@@ -102,8 +102,8 @@ def run(code: str, *arguments: str) -> None:
 # --- the source -------------------------------------------------------------------------------------------
 
 MAY_IMPORT = {
-    # The processes that the command line and Spark's Python workers run: they end with the command or the job.
-    "gc": {"cli/main.py", "spark/session/error_translation.py"},
+    # The processes that the command line, the server and Spark's Python workers run: they end with their work.
+    "gc": {"cli/main.py", "server/workers/worker_process.py", "spark/session/error_translation.py"},
     "ctypes": {"server/allocators.py", "server/workers/worker_process.py"},
     "random": {"ids.py"},
     "secrets": {"ids.py"},
