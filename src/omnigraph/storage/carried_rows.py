@@ -129,15 +129,15 @@ def encode_keys(files: Sequence[str], columns: Mapping[int, pa.Array]) -> bytes 
 
 def _list_values(columns: Iterable[tuple[int, pa.Array]]) -> dict[int, list[Any]]:
     """Return the values of columns by their numbers, without columns of other types and of long texts."""
-    carried: dict[int, list[Any]] = {}
+    kept_columns: dict[int, list[Any]] = {}
     for number, column in columns:
         # Also one that is null throughout: that a unique value is missing is worth knowing.
         if not _is_carried(column.type):
             continue
         values = column.cast(_PLAIN_TYPES[column.type]).to_pylist()
         if not any(isinstance(value, str) and len(value) > _MAX_TEXT_BYTES for value in values):
-            carried[number] = values
-    return carried
+            kept_columns[number] = values
+    return kept_columns
 
 
 def decode_carried(data: bytes) -> CarriedRows | None:

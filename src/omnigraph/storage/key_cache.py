@@ -330,13 +330,13 @@ class KeyCache:
 
     def get_keys(self, path: str, files: Files) -> dict[int, pa.Array]:
         """Return what is cached of a file: each column that lookups use, by its number; nothing if one is missing."""
-        keys: dict[int, pa.Array] = {}
+        key_columns: dict[int, pa.Array] = {}
         for key in (self._columns.get(path) or {}).values():
             known = cast("_FileKeys | None", self._cache.get(key))
             if known is None or files not in known.files:
                 return {}
-            keys[cast("int", key[2])] = known.concat([files])
-        return keys
+            key_columns[cast("int", key[2])] = known.concat([files])
+        return key_columns
 
     def read_keys(self, table: KeyedTable, column: pa.Field, covered: Collection[int]) -> None:
         """Read the keys of files that are new to this process, as the next lookup would."""
