@@ -173,7 +173,7 @@ class Options:
     recovery_seconds: float = 60.0
     """The interval in which a handle that writes, and a server, look for operations that died."""
     publish_rounds: int = 5
-    """The number of rounds that a write may lose over its own tables before it is a conflict."""
+    """The number of rounds that a mutation may lose over its own tables before it is a conflict."""
     backoff_seconds: float = 0.05
     """The first wait between two rounds; it doubles, with jitter."""
     head_commits: int = 128

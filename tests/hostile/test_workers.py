@@ -3,13 +3,14 @@
 import json
 import os
 import random
+import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,62 @@ def test_killed_workers_lose_nothing_on_an_object_store(tmp_path: Path, monkeypa
         check_history(writers, graph)
         assert code == 0, [line for line in read_log(tmp_path) if line["event"] != "request"]
         assert sum(line["event"] == "a worker ended and is replaced" for line in read_log(tmp_path)) == 2
+
+
+def find_owner(process: Process) -> int:
+    """The worker that publishes the writes of the branch: that of most commits."""
+    connection = process.connection()
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKENS['admin']}"})
+    text = connection.getresponse().read().decode()
+    connection.close()
+    pattern = r'^omnigraph_commits_total\{worker="(\d)",graph="people",operation="mutate"\} (\d+)$'
+    return int(max(re.findall(pattern, text, re.MULTILINE), key=lambda found: int(found[1]))[0])
+
+
+@contextmanager
+def connect_beside(process: Process, home: Path, owner: int) -> Iterator[HTTPConnection]:
+    """A connection to a worker that is not the owner."""
+    headers = {"Authorization": f"Bearer {TOKENS['writer']}"}
+
+    def find_worker(request_id: str) -> list[int]:
+        return [line["worker"] for line in read_log(home) if line.get("request_id") == request_id]
+
+    with ExitStack() as stack:
+        while True:
+            connection = stack.enter_context(closing(process.connection()))
+            connection.request("GET", "/graphs/people/snapshot", headers=headers)
+            response = connection.getresponse()
+            response.read()
+            request_id = response.headers["x-request-id"]
+            wait_until(lambda request_id=request_id: find_worker(request_id))
+            if find_worker(request_id) != [owner]:
+                yield connection
+                return
+
+
+def test_loads_beside_the_owner_of_a_branch_complete_while_clients_write(tmp_path: Path) -> None:
+    with several(tmp_path, counters=2) as process:
+        writers = Writers(process, 8)
+        writers.await_more()
+        answers = []
+        with connect_beside(process, tmp_path, find_owner(process)) as connection:
+            for number in range(2):
+                lines = (json.dumps({"type": "Person", "data": {"name": f"l{number}-{n}"}}) for n in range(5_000))
+                connection.request(
+                    "POST",
+                    "/graphs/people/load?mode=append",
+                    "\n".join(lines).encode(),
+                    {"Authorization": f"Bearer {TOKENS['writer']}"},
+                )
+                response = connection.getresponse()
+                answers.append((response.status, json.loads(response.read()).get("code")))
+        writers.stop()
+        process.popen.send_signal(signal.SIGTERM)
+        code = process.popen.wait(120)
+
+    assert answers == [(200, None)] * 2
+    assert code == 0
+    check_history(writers, process.graph)
 
 
 def test_slow_queries_orders_and_a_parent_that_is_killed(tmp_path: Path) -> None:

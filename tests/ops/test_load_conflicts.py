@@ -15,6 +15,8 @@ from omnigraph.engine.bulk.load_checks import reject_broken_rows
 from omnigraph.engine.decoding.typed_rows import TypedRows
 from omnigraph.ops.load import GraphSource, LoadError, LoadInput, LoadResult, TypeCounts
 from omnigraph.ops.load_local import LocalRecords
+from omnigraph.storage import key_lookup
+from omnigraph.storage.lance_table import LanceTable
 from worlds import runtime
 
 Outcome = LoadResult | og.OmnigraphError
@@ -81,6 +83,87 @@ def test_an_append_of_the_same_key_is_a_conflict(graph: og.Graph) -> None:
     assert isinstance(result, og.ConflictError)
     assert result.table_key == "node:Person"
     assert column(graph, "Person", "age") == [1, 2, 7]
+
+
+class Busy:
+    """Faults that let somebody else insert before each of the first swaps."""
+
+    def __init__(self, graph: og.Graph, swaps: int) -> None:
+        self._graph, self._left = graph, swaps
+        self.staged = self.swaps = 0
+
+    def reach(self, point: str) -> None:
+        """Called by the publisher."""
+        self.staged += point == "publish.staged"
+        if point == "publish.flushed":
+            self.swaps += 1
+            if self._left:
+                self._left -= 1
+                run(self._graph, f'insert Person {{ name: "other{self._left:02}" }}')
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_a_load_that_loses_many_swaps_completes_and_checks_only_what_came(
+    mode: str, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does in a worker beside that of the branch, whose clients never rest."""
+    seen: list[list[int] | None] = []
+    iter_batches = LanceTable.iter_batches
+
+    def note(table: LanceTable, *args: Any, **options: Any) -> Any:
+        seen.append(options.get("fragments"))
+        return iter_batches(table, *args, **options)
+
+    session = graph._session
+    table = session.open_tables(session.head().snapshot).open_table("node:Person")
+    before = {fragment.number for fragment in table.list_fragments()}
+    other = og.open_graph(graph.uri, runtime=runtime())
+    busy = Busy(graph, swaps=10)
+    other._session.store.runtime = replace(runtime(), faults=busy)
+    monkeypatch.setattr(LanceTable, "iter_batches", note)
+
+    loaded(other, mode, *(person(f"p{number:04}") for number in range(5_000)))
+
+    assert graph.query("match { $p: Person } return { count(*) as n }").rows() == [{"n": 5_012}]
+    # No attempt is begun again, and each round reads what the commits since the first one added.
+    assert (busy.staged, busy.swaps) == (1, 11)
+    rounds = [fragments for fragments in seen if fragments is not None]
+    assert [len(fragments) for fragments in rounds] == list(range(1, 11))
+    assert all(before.isdisjoint(fragments) for fragments in rounds)
+
+
+@pytest.mark.parametrize(
+    "first, is_conflict",
+    [
+        ('insert Person { name: "c", age: 7 }', True),
+        ('insert Person { name: "d" }', False),
+        ('update Person set { age: 9 } where name = "a"', False),
+        ('delete Person where name = "b"', False),
+    ],
+)
+def test_an_append_of_many_keys_conflicts_with_one_that_came(
+    first: str, is_conflict: bool, graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One key is many.
+    monkeypatch.setattr(key_lookup, "MAX_PUSHED_KEYS", 0)
+
+    result = race(graph, first, "append", person("c", age=8))
+
+    assert type(result) is (og.ConflictError if is_conflict else LoadResult)
+
+
+def test_an_append_of_many_keys_conflicts_with_a_reset_that_brings_one_back(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_lookup, "MAX_PUSHED_KEYS", 0)
+    before = graph.snapshot().commit.id
+    run(graph, 'delete Person where name = "b"')
+    other, _ = beside(graph, lambda: graph.reset("main", to=before))
+
+    with pytest.raises(og.ConflictError):
+        loaded(other, "append", person("b", age=8))
+
+    assert column(graph, "Person", "age") == [1, 2]
 
 
 def test_an_append_of_a_unique_value_that_was_just_taken_is_a_conflict(graph: og.Graph) -> None:

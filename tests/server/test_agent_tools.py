@@ -39,13 +39,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     found.service.close()
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Served]:
-    found = serving(tmp_path)
-    yield found
-    found.service.close()
-
-
 def call(served: Served, tool: str, arguments: dict[str, Any] | None = None, *, role: str = "writer") -> Any:
     return talk(served, role, lambda client: client.call_tool(tool, arguments or {}))
 

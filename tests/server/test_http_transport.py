@@ -42,13 +42,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     found.service.close()
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Served]:
-    found = serving(tmp_path)
-    yield found
-    found.service.close()
-
-
 async def tool_names(client: Client) -> list[str]:
     return [tool.name for tool in (await client.list_tools()).tools]
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -199,11 +199,10 @@ def test_a_worker_that_is_gone_before_it_is_asked_costs_nothing(tmp_path: Path) 
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("key", [None, "k1"])
-@pytest.mark.parametrize("is_published", [False, True], ids=["before the commit", "after it"])
-def test_a_worker_that_dies_leaves_no_doubt(
-    key: str | None, is_published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def die_during(
+    asking: Coroutine[Any, Any, Answer], owner: Worker, monkeypatch: pytest.MonkeyPatch, *, is_published: bool
+) -> Answer:
+    """The answer to a mutation whose worker dies in the middle of it, before or after its commit."""
     mutate = Graph.mutate
     reached, go_on = threading.Event(), threading.Event()
     runs: list[None] = []
@@ -217,15 +216,25 @@ def test_a_worker_that_dies_leaves_no_doubt(
         go_on.wait(60)
         return done or mutate(graph, *arguments, **{**named, "dry_run": True})
 
+    monkeypatch.setattr(Graph, "mutate", stuck)
+    task = asyncio.ensure_future(asking)
+    await asyncio.to_thread(reached.wait, 60)
+    await owner.die()
+    answer = await task
+    go_on.set()
+    return answer
+
+
+@pytest.mark.parametrize("key", [None, "k1"])
+@pytest.mark.parametrize("is_published", [False, True], ids=["before the commit", "after it"])
+def test_a_worker_that_dies_leaves_no_doubt(
+    key: str | None, is_published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(made: list[Worker]) -> None:
         first, second = made
         second.fleet.slot.is_named = 1
-        monkeypatch.setattr(Graph, "mutate", stuck)
-        asking = asyncio.ensure_future(first.ask(MUTATE, query=ADD, params={"n": "Eve"}, idempotency_key=key))
-        await asyncio.to_thread(reached.wait, 60)
-        await second.die()
-        answer = await asking
-        go_on.set()
+        asking = first.ask(MUTATE, query=ADD, params={"n": "Eve"}, idempotency_key=key)
+        answer = await die_during(asking, second, monkeypatch, is_published=is_published)
 
         rows = (await first.ask(QUERY, query=ALL)).json()["rows"]
         if key is None and not is_published:
@@ -244,30 +253,12 @@ def test_an_agent_is_told_what_became_of_a_write_whose_worker_died(
     key: str | None, is_published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("mcp")
-    mutate = Graph.mutate
-    reached, go_on = threading.Event(), threading.Event()
-
-    runs: list[None] = []
-
-    def stuck(graph: Graph, *arguments: Any, **named: Any) -> object:
-        runs.append(None)
-        if len(runs) > 1:
-            return mutate(graph, *arguments, **named)
-        done = mutate(graph, *arguments, **named) if is_published else None
-        reached.set()
-        go_on.wait(60)
-        return done or mutate(graph, *arguments, **{**named, "dry_run": True})
 
     async def scenario(made: list[Worker]) -> None:
         first, second = made
         second.fleet.slot.is_named = 1
-        monkeypatch.setattr(Graph, "mutate", stuck)
         call = build_call("graph_mutate", query=ADD, params={"n": "Eve"}, branch="main", idempotency_key=key)
-        asking = asyncio.ensure_future(first.ask("/mcp/people", **call))
-        await asyncio.to_thread(reached.wait, 60)
-        await second.die()
-        answer = await asking
-        go_on.set()
+        answer = await die_during(first.ask("/mcp/people", **call), second, monkeypatch, is_published=is_published)
 
         commits = (await first.ask("/graphs/people/commits")).json()["commits"]
         rows = (await first.ask(QUERY, query=ALL)).json()["rows"]

@@ -309,7 +309,9 @@ def _run_rounds(
         for write, plan in group.plans.items():
             write.contended += _is_contended(plan if write.plan.is_deferred else write.plan, base, newest, between)
             is_own = any(commit.id == write.commit_id for commit in between)
-            if (write.contended >= options.publish_rounds or lost >= MAX_ROUNDS) and not is_own:
+            # A write that can't be run again here was checked as a whole, which takes longer than any round.
+            rounds = MAX_ROUNDS if write.replan is None else options.publish_rounds
+            if (write.contended >= rounds or lost >= MAX_ROUNDS) and not is_own:
                 reason = f"{lost} rounds were lost to other writers"
                 base_id = base.snapshot.commit.id
                 write.settle(error=ConflictError("graph_head", base_id, newest.snapshot.commit.id, reason))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.storage.columnar_sets import Mask, concat_chunks, find_positions, is_among, to_mask
-from omnigraph.storage.key_lookup import find_existing, find_existing_ids, find_rows
+from omnigraph.storage.key_lookup import find_added_ids, find_existing, find_existing_ids, find_rows
 from omnigraph.storage.lance_table import MAX_PUSHED_KEYS, ROW_NUMBER, LanceTable, is_blob
 
 ID = "id"
@@ -70,8 +70,8 @@ class IdsAbsent:
 
     def check(self, base: TableProvider, now: TableProvider) -> Violation | None:
         """Return a violation if one of the ids exists now."""
-        del base
-        existing = find_existing_ids(now.open_table(self.table_key), resolve_keys(self.ids))
+        before, after = base.open_table(self.table_key), now.open_table(self.table_key)
+        existing = find_added_ids(before, after, resolve_keys(self.ids))
         return Violation(self.table_key, f"{format_ids(existing)} exist now") if len(existing) else None
 
 

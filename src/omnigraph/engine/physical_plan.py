@@ -7,7 +7,7 @@ whether there is one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -427,6 +427,19 @@ BlockStep: TypeAlias = SemiJoin | LeftJoin | UnionJoin | BindValue | Unnest
 Step: TypeAlias = Scan | Expand | Check | Close | Filter | Product | Join | BlockStep | Compact | Merge | Nothing
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Bytes that have to be in memory while a plan runs."""
+
+    adjacency: int
+    columns: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.adjacency + self.columns
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalPlan:
     """The steps, and the variables whose positions are returned; with `has_multiplicity`, rows have multiplicities."""
@@ -441,6 +454,8 @@ class PhysicalPlan:
     parts: tuple[tuple[ReadQuery, "PhysicalPlan"], ...] = ()
     expected_rows: float = 1.0
     """The expected number of rows of the result."""
+    memory: MemoryEstimate | None = field(default=None, compare=False, repr=False)
+    """What it needs of memory, once that was estimated: it takes a tenth of a point read."""
 
     @property
     def rows(self) -> float:

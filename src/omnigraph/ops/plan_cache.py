@@ -1,12 +1,13 @@
 """Cache physical plans: the same query over the same snapshot is planned once."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from omnigraph.commit.manifest_types import Snapshot
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import PhysicalPlan, get_type_name
+from omnigraph.engine.planning.memory_estimate import estimate_memory
 from omnigraph.engine.planning.planner import plan_read
 from omnigraph.lru_cache import LruCache
 from omnigraph.query.expr import Compare, Expr, Identity, MetaColumn, Now, Op, ParamRef, Prop, RecordsParam
@@ -88,6 +89,7 @@ class PlanCache:
             return plan
         plan = plan_read(query, context)
         if key is not None:
+            plan = replace(plan, memory=estimate_memory(query, plan, context))
             cached.plans.put(key, plan)
         return plan
 

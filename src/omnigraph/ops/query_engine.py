@@ -6,7 +6,7 @@ from typing import Protocol, cast
 
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.executor import PrefixEngine
-from omnigraph.engine.physical_plan import PhysicalPlan
+from omnigraph.engine.physical_plan import MemoryEstimate, PhysicalPlan
 from omnigraph.engine.planning.memory_estimate import estimate_memory
 from omnigraph.errors import BadArgumentError
 from omnigraph.extensions import Extension, load_extension
@@ -24,10 +24,23 @@ class LocalEngineFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueryEngineChoice:
-    """An engine, never AUTO, and the reason for it."""
+    """An engine, never AUTO, and what it was chosen by; nothing if it was requested."""
 
     engine: QueryEngine
-    reason: str
+    needed: MemoryEstimate | None = None
+    limit: float = math.inf
+    """The bytes that a query may use."""
+
+    @property
+    def reason(self) -> str:
+        """Why it was chosen, for a person."""
+        if self.needed is None:
+            return "as requested"
+        size = f"{_format_size(self.needed.adjacency)} of adjacency and {_format_size(self.needed.columns)} of columns"
+        if math.isinf(self.limit):
+            return f"{size}, and there is no memory limit"
+        fit = ", which fit" if self.engine is QueryEngine.MEMORY else " do not fit"
+        return f"{size}{fit} into {_format_size(self.limit)}"
 
     def __str__(self) -> str:
         return f"engine {self.engine.value}: {self.reason}"
@@ -46,15 +59,11 @@ def choose_query_engine(
     if requested is QueryEngine.SPARK:
         raise BadArgumentError("engine", "`spark`", "`auto`, `memory` or `local`")
     if requested is not QueryEngine.AUTO:
-        return QueryEngineChoice(requested, "as requested")
+        return QueryEngineChoice(requested)
     needed = estimate_memory(query, plan, context)
     limit = context.budget.memory_bytes
-    size = f"{_format_size(needed.adjacency)} of adjacency and {_format_size(needed.columns)} of columns"
-    if math.isinf(limit):
-        return QueryEngineChoice(QueryEngine.MEMORY, f"{size}, and there is no memory limit")
-    if needed.total <= limit:
-        return QueryEngineChoice(QueryEngine.MEMORY, f"{size}, which fit into {_format_size(limit)}")
-    return QueryEngineChoice(QueryEngine.LOCAL, f"{size} do not fit into {_format_size(limit)}")
+    engine = QueryEngine.MEMORY if needed.total <= limit else QueryEngine.LOCAL
+    return QueryEngineChoice(engine, needed, limit)
 
 
 def build_prefix_engine(choice: QueryEngineChoice, context: ExecutionContext, options: Options) -> PrefixEngine | None:

@@ -126,6 +126,30 @@ def find_existing_ids(table: LanceTable, ids: Column) -> pa.Array:
     return pa.concat_arrays(parts) if parts else none
 
 
+def find_added_ids(before: LanceTable, table: LanceTable, ids: Column) -> pa.Array:
+    """Return which of these ids, of which an earlier version has none, committed rows have now.
+
+    Of many, only the fragments that came since are read: other writers may commit while a whole table is.
+    """
+    if len(ids) <= MAX_PUSHED_KEYS:
+        return find_existing_ids(table, ids)
+    deletions = {fragment.files: fragment.deletions for fragment in before.list_fragments()}
+    # A fragment that has other deletions than before may have rows again, after a reset of the branch.
+    added = [
+        fragment
+        for fragment in table.list_fragments()
+        if deletions.get(fragment.files, "") not in {None, fragment.deletions}
+    ]
+    if not added:
+        return pa.array([], pa.string())
+    if sum(fragment.rows for fragment in added) > len(ids):
+        return find_existing_ids(table, ids)
+    batches = table.iter_batches([ID], fragments=[fragment.number for fragment in added])
+    committed = pa.chunked_array([batch.column(ID) for batch in batches], pa.string())
+    keys = concat_chunks(ids)
+    return keys.filter(pa.array(is_among(keys, committed)))
+
+
 def find_rows(table: LanceTable, column: str, keys: Column, columns: Sequence[str]) -> pa.Table:
     """Return some columns of the committed rows whose `column` is one of the keys."""
     names = list(dict.fromkeys([*columns, column]))

@@ -1,7 +1,6 @@
 """Estimate the memory that a plan takes in the memory engine: a function of the snapshot and the settings."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from omnigraph.engine.execution_context import ExecutionContext
 from omnigraph.engine.physical_plan import (
@@ -10,6 +9,7 @@ from omnigraph.engine.physical_plan import (
     EdgeAccessMode,
     Expand,
     Link,
+    MemoryEstimate,
     Node,
     PhysicalPlan,
     Scan,
@@ -33,24 +33,13 @@ _BYTES_PER_TEXT, _BYTES_PER_LIST, _BYTES_PER_NUMBER, _BYTES_PER_COMPONENT = 32, 
 _SCANNED_PER_FETCHED = 512
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEstimate:
-    """Bytes that have to be in memory while a plan runs."""
-
-    adjacency: int
-    columns: int
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.adjacency + self.columns
-
-
 def estimate_memory(query: ReadQuery, plan: PhysicalPlan, context: ExecutionContext) -> MemoryEstimate:
     """Return what a plan needs of adjacency, and of columns that it filters, joins, groups or sorts by.
 
     What only the rows of the result have is fetched for these, and not counted; edges that indexes find neither.
     """
+    if plan.memory is not None:
+        return plan.memory
     edges = sorted({edge for part in _iter_plans(plan) for edge in _iter_edges(part)})
     columns: dict[tuple[str, str], int] = {}
     for part_query, part in _iter_reads(query, plan):

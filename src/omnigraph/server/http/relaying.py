@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -21,6 +22,8 @@ from omnigraph.server.http.request_bodies import JSON, MutateBody, encode_json
 from omnigraph.server.http_errors import ServerUnavailableError
 from omnigraph.server.service import Exchange, Service, get_exchange, get_service
 from omnigraph.server.shared_state import WorkerSlot
+
+T = TypeVar("T")
 
 _GATHER_SECONDS = 2.0
 _REASON = "the process that published it ended"
@@ -67,25 +70,47 @@ async def _find_outcome(
     Raises:
         OutcomeUnknownError, ServerUnavailableError: See `relay_mutation`.
     """
-    fleet, exchange = service.fleet, get_exchange(request)
-    assert fleet is not None  # noqa: S101 - a worker was lost
-    hosted = service.registry.graphs[exchange.graph or ""]
+    hosted = service.registry.graphs[get_exchange(request).graph or ""]
+    find = partial(hosted.find_mutation, source, body.name, branch=body.branch, commit_id=commit_id)
+    write = RelayedWrite(body.branch, commit_id, has_key=body.idempotency_key is not None)
+    done = await _settle_lost(service, hosted, write, lost, find)
+    if done is None:
+        return None
+    service.record_commit(request, "mutate", commit_id)
+    return Response(encode_json(done.to_json()), media_type=JSON)
+
+
+class RelayedWrite(NamedTuple):
+    """A write that another worker was sent: its branch, its commit, and whether it has an idempotency key."""
+
+    branch: str
+    commit_id: str
+    has_key: bool
+
+
+async def _settle_lost(
+    service: Service, hosted: ServedGraph, write: RelayedWrite, lost: WorkerLostError, find: Callable[[], T | None]
+) -> T | None:
+    """Return what `find` has of the commit of a write whose worker died; None if it is to be run again under its key.
+
+    Raises:
+        OutcomeUnknownError: It may have been committed.
+        ServerUnavailableError: It is not committed, and has no idempotency key.
+    """
+    assert service.fleet is not None  # noqa: S101 - a worker was lost
     # Until then the process might still publish it.
-    is_reaped = await fleet.await_end(lost.slot, lost.generation)
-    if is_reaped and body.idempotency_key is not None:
+    is_reaped = await service.fleet.await_end(lost.slot, lost.generation)
+    if is_reaped and write.has_key:
         return None
     try:
-        done = await run_in_threadpool(
-            partial(hosted.find_mutation, source, body.name, branch=body.branch, commit_id=commit_id)
-        )
+        found = await run_in_threadpool(find)
     except OmnigraphError as error:
-        raise OutcomeUnknownError(commit_id, _REASON, body.branch) from error
-    if done is not None:
-        service.record_commit(request, "mutate", commit_id)
-        return Response(encode_json(done.to_json()), media_type=JSON)
+        raise OutcomeUnknownError(write.commit_id, _REASON, write.branch) from error
+    if found is not None:
+        return found
     # What a process sent to an object store may arrive after its end.
     if not is_reaped or not hosted.is_local:
-        raise OutcomeUnknownError(commit_id, _REASON, body.branch)
+        raise OutcomeUnknownError(write.commit_id, _REASON, write.branch)
     raise ServerUnavailableError.write_lost()
 
 
@@ -114,20 +139,11 @@ async def relay_agent_call(service: Service, request: Request, graph: str, body:
     except WorkerLostError as lost:
         if not lost.is_sent:
             return None
-        is_reaped = await fleet.await_end(lost.slot, lost.generation)
-        if is_reaped and write.has_key:
-            return None
-        try:
-            commit = await run_in_threadpool(partial(hosted.find_recent_commit, write.branch, commit_id))
-        except OmnigraphError as error:
-            raise OutcomeUnknownError(commit_id, _REASON, write.branch) from error
-        if commit is not None:
+        sent = RelayedWrite(write.branch, commit_id, write.has_key)
+        find = partial(hosted.find_recent_commit, write.branch, commit_id)
+        if await _settle_lost(service, hosted, sent, lost, find) is not None:
             exchange.done_commit = commit_id
-            return None
-        # What a process sent to an object store may arrive after its end.
-        if is_reaped and hosted.is_local:
-            raise ServerUnavailableError.write_lost() from None
-        raise OutcomeUnknownError(commit_id, _REASON, write.branch) from None
+        return None
 
 
 class AgentWrite(NamedTuple):
