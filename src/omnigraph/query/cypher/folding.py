@@ -43,7 +43,7 @@ def fold_before(projection: tree.Projection) -> tuple[tree.With, tree.Projection
 
 def list_unfolded(expr: tree.Expr) -> list[tree.Variable | tree.Property]:
     """Return the variables, and properties of variables, that an expression reads beside its aggregates."""
-    found: list[tree.Variable | tree.Property] = []
+    unfolded: list[tree.Variable | tree.Property] = []
     waiting: list[object] = [expr]
     while waiting:
         part = waiting.pop()
@@ -52,10 +52,10 @@ def list_unfolded(expr: tree.Expr) -> list[tree.Variable | tree.Property]:
         if isinstance(part, tree.Variable) or (
             isinstance(part, tree.Property) and isinstance(part.operand, tree.Variable)
         ):
-            found.append(part)
+            unfolded.append(part)
         else:
             waiting += _list_parts(part)
-    return found
+    return unfolded
 
 
 def _list_folds(expr: tree.Expr) -> list[tree.Call | tree.CountStar]:
