@@ -215,10 +215,28 @@ class Interpreter:
     # --- expressions ---------------------------------------------------------------------------------
 
     def _is_true(self, expression: tree.Expr, row: Row) -> bool:
-        value = self.evaluate(expression, Scope(row))
+        value = self._decide(expression, row)
         if not isinstance(value, bool | None):
             raise CypherError("a condition is true, false or null")
         return value is True
+
+    def _decide(self, expression: tree.Expr, row: Row) -> Value:
+        """Evaluate a condition, in which a term that fails does not matter beside one that decides."""
+        ops: dict[tree.BinaryOp, bool | None] = {tree.BinaryOp.AND: False, tree.BinaryOp.OR: True}
+        # Null beside `XOR` decides too.
+        ops[tree.BinaryOp.XOR] = None
+        if not isinstance(expression, tree.Binary) or expression.op not in ops:
+            return self.evaluate(expression, Scope(row))
+        values: list[Value] = []
+        failure: CypherError | None = None
+        for side in (expression.left, expression.right):
+            try:
+                values.append(_require_boolean(self._decide(side, row)))
+            except CypherError as error:
+                failure = error
+        if failure is not None and ops[expression.op] not in values:
+            raise failure
+        return ops[expression.op] if failure is not None else self.evaluate(expression, Scope(row))
 
     def evaluate(self, expression: tree.Expr, scope: Scope) -> Value:
         """Return the value of an expression in a scope."""

@@ -131,7 +131,8 @@ def block_value(reader: Reader, block: ValueBlock, row: Match) -> Any:
         found.sort(key=lambda match, expr=expr: _sortable(reader.value(expr, match)), reverse=descending)  # type: ignore[misc]  # mypy can't infer a lambda with a default
     found = found[: reader.count(block.limit, len(found))]
     if block.kind is BlockKind.COLLECT and block.value is not None:
-        return [value for match in found if (value := reader.value(block.value, match)) is not None]
+        values = [reader.value(block.value, match) for match in found]
+        return [value for value in values if value is not None or block.keeps_nulls]
     return reader.fold(block.aggregate, found)
 
 

@@ -376,9 +376,9 @@ class _Reader:
             case Not():
                 return _negated(self.value(expr.term, match))
             case And():
-                return _all(self.value(term, match) for term in expr.terms)
+                return self._all_hold(expr.terms, match)
             case Or():
-                return _negated(_all(_negated(self.value(term, match)) for term in expr.terms))
+                return _negated(self._all_hold([Not(term=term, origin=expr.origin) for term in expr.terms], match))
             case Compare():
                 a, b = (
                     _as_compared(self.value(side, match), expr.left, expr.right) for side in (expr.left, expr.right)
@@ -387,7 +387,7 @@ class _Reader:
             case In():
                 sides = (expr.element, expr.collection)
                 item, items = (_as_compared(self.value(side, match), *sides) for side in sides)
-                return None if item is None or items is None else item in items
+                return None if item is None or items is None else any(_is_same(item, each) for each in items)
             case Contains():
                 return self._of_both(lambda text, part: part in text, expr.text, expr.part, match)
             case StartsWith():
@@ -405,6 +405,8 @@ class _Reader:
                 try:
                     return compute(expr, arguments, NOW)
                 except CalculationError as error:
+                    if expr.is_strict:
+                        raise
                     return self._overflow(error)
             case Case():
                 for condition, value in expr.branches:
@@ -415,6 +417,19 @@ class _Reader:
                 return {name: self.value(item, match) for name, item in expr.items}
             case Aggregate() | Window():
                 return match[_GROUP][expr]
+
+    def _all_hold(self, terms: Sequence[Expr], match: Match) -> bool | None:
+        """The conjunction: beside a term that is false, one that fails does not matter."""
+        truths: list[bool | None] = []
+        failure: CalculationError | None = None
+        for term in terms:
+            try:
+                truths.append(self.value(term, match))
+            except CalculationError as error:
+                failure = error
+        if failure is not None and False not in truths:
+            raise failure
+        return _all(iter(truths))
 
     def _overflow(self, error: CalculationError) -> None:
         """A condition is unknown there; anything else has no answer."""
@@ -620,7 +635,17 @@ def _node_key(record: Record) -> str:
 
 
 def _ids(match: Match, source: str, target: str) -> tuple[str, str]:
-    return match[source]["@id"], match[target]["@id"]
+    # Nothing lies between null and anything, not even nothing.
+    first, second = (match[name] for name in (source, target))
+    return "null source" if first is None else first["@id"], "null target" if second is None else second["@id"]
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two values are equal; nodes and edges are the same by type, where it is known, and id."""
+    if not (isinstance(value, Mapping) and isinstance(other, Mapping)):
+        return bool(value == other)
+    types = {value.get("@type"), other.get("@type")} - {None}
+    return len(types) < 2 and value["id"] == other["id"]
 
 
 def _negated(truth: bool | None) -> bool | None:

@@ -12,12 +12,13 @@ from omnigraph.query.expr import Computed
 from omnigraph.query.scalar_functions import ScalarFunction as F
 from omnigraph.schema.types import ListOf, Scalar
 from omnigraph.schema.values import InvalidValue, parse_date, parse_datetime
+from reference_lists import LIST_FUNCTIONS, WITH_NULLS, compute_list
 
 I64 = range(-(2**63), 2**63)
 
 
 class CalculationError(Exception):
-    """An integer does not fit into 64 bits."""
+    """An integer does not fit into 64 bits, or is divided by zero as Cypher divides."""
 
 
 def compute(expr: Computed, arguments: Sequence[Any], now: datetime) -> Any:
@@ -30,8 +31,12 @@ def compute(expr: Computed, arguments: Sequence[Any], now: datetime) -> Any:
         if function is not F.COALESCE:
             present.sort(reverse=function is F.GREATEST)
         return present[0] if present else None
+    if function in LIST_FUNCTIONS or function in WITH_NULLS:
+        return compute_list(expr, arguments)
     if None in arguments and function is not F.NULLIF:
         return None
+    if function in (F.QUOTIENT, F.REMAINDER) and arguments[1] == 0:
+        raise CalculationError("a division by zero")
     if function is F.WIDEN:
         is_float = expr.type == ListOf(Scalar.F64)
         return [float(item) if is_float else item for item in arguments[0]]
@@ -89,6 +94,8 @@ ARITHMETIC: dict[F, Callable[..., Any]] = {
     F.DIVIDE: lambda a, b: a / b,
     F.MODULO: _remainder,
     F.DIV: _quotient,
+    F.QUOTIENT: lambda a, b: _quotient(a, b) if isinstance(a, int) and isinstance(b, int) else a / b,
+    F.REMAINDER: _remainder,
     F.NEGATE: lambda a: -a,
     F.ABS: abs,
     F.FLOOR: lambda a: a if isinstance(a, int) else float(math.floor(a)),
@@ -212,6 +219,8 @@ FUNCTIONS: dict[F, Callable[..., Any]] = {
     F.LOWER: lambda text: "".join(letter.lower() for letter in text),
     F.UPPER: str.upper,
     F.TRIM: str.strip,
+    F.TRIM_LEFT: str.lstrip,
+    F.TRIM_RIGHT: str.rstrip,
     F.LENGTH: len,
     F.SUBSTRING: _substring,
     F.INDEX_OF: _index_of,

@@ -71,6 +71,8 @@ def find_end_keys(hop: Hop, match: Mapping[str, Any]) -> tuple[Key, Key]:
     """The type and id of both ends of a hop of several members."""
     assert hop.ends is not None
     source, target = match[hop.source], match[hop.target]
+    if source is None or target is None:
+        return ("null", "source"), ("null", "target")
     return (
         (source.get("@type", hop.ends[0].name), source["@id"]),
         (target.get("@type", hop.ends[1].name), target["@id"]),

@@ -7,6 +7,7 @@ from typing import Any
 from omnigraph.query.expr import Expr, FieldRef, WalkOf
 from omnigraph.query.expr_types import ROW, ArrayOf, EdgeRef, ExprType, NodeRef
 from omnigraph.query.logical_plan import Hop, HopDirection
+from omnigraph.query.union_types import list_members
 from walk_model import ModelEdge, ModelWalk, choose_walks, iter_walks
 
 Record = Mapping[str, Any]
@@ -43,6 +44,9 @@ def list_parts(
     if not hop.members:
         return list(nodes.get(hop.edge.source, ())), list(edges.get(hop.edge.name, ()))
     types = {end for member in hop.members for end in (member.edge.source, member.edge.target)}
+    if hop.low == 0 and hop.ends is not None:
+        # A walk without an edge may be at any node that both ends can be.
+        types.update(name for end in hop.ends for name in list_members(end.name))
     is_undirected = hop.direction is HopDirection.BOTH
     ways = {(member.edge, HopDirection.OUT if is_undirected else member.direction) for member in hop.members}
     found: list[Record] = []

@@ -6,46 +6,13 @@ import pytest
 
 import omnigraph as og
 from corpus_reading import plain_records
+from cypher_pairs import PAIRS, SCHEMA
 from read_seeding import append, new_graph
 from schema_making import accepted
 from worlds import FAST, runtime
 
-SCHEMA = """
-node Person { name: String @key age: I64? city: String? }
-node Company { name: String @key }
-edge Knows: Person -> Person { since: I64? @key(src, dst) }
-edge Visits: Person -> Company { times: I64? }
-"""
-PAIRS = {
-    "one edge between two nodes": (
-        "match { $a: Person $a knows $b } return { $a.name as x, $b.name as y }",
-        "MATCH (a:Person)-[:KNOWS]->(b) RETURN a.name AS x, b.name AS y",
-    ),
-    "a count of neighbours": (
-        'match { $a: Person { name: "p1" } $a knows $b } return { count(*) as n }',
-        "MATCH (a:Person {name: 'p1'})-[:KNOWS]->(b) RETURN count(*) AS n",
-    ),
-    "a distinct end of parallel edges": (
-        "match { $a: Person $a visits $c } return distinct { $c.name as n }",
-        "MATCH (a:Person)-[:VISITS]->(c) RETURN DISTINCT c.name AS n",
-    ),
-    "an extreme over parallel edges": (
-        "match { $a: Person $a visits $c } return { $c.name as c, max($a.age) as n }",
-        "MATCH (a:Person)-[:VISITS]->(c) RETURN c.name AS c, max(a.age) AS n",
-    ),
-    "a test": (
-        "match { $a: Person $a.age > 3 exists { $a visits $c } } return { $a.name as n } order { $a.name } limit 5",
-        "MATCH (a:Person) WHERE a.age > 3 AND (a)-[:VISITS]->() RETURN a.name AS n ORDER BY a.name LIMIT 5",
-    ),
-    "a test that fails": (
-        "match { $a: Person not { $a visits $c } } return { $a.name as n }",
-        "MATCH (a:Person) WHERE NOT EXISTS { (a)-[:VISITS]->() } RETURN a.name AS n",
-    ),
-    "groups": (
-        "match { $a: Person } return { $a.city as c, count(*) as n }",
-        "MATCH (a:Person) RETURN a.city AS c, count(*) AS n",
-    ),
-}
+# Of groups that are equal in the order, Cypher leaves open which comes first.
+OPEN_TIES = ("groups, ordered",)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +36,8 @@ def test_the_plan_is_that_of_the_query(graph: og.Graph, name: str) -> None:
     expected = str(graph.explain(f"query cypher() {{ {query} }}")).splitlines()
     found = str(graph.explain(statement, cypher=True)).splitlines()
 
+    if name in OPEN_TIES:
+        expected.remove("  ties by $a.city")
     # An anonymous node has no name of its own.
     assert [line.replace("$_", "$c") for line in found] == expected
 

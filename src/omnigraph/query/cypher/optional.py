@@ -21,9 +21,10 @@ def make_optional(variable: CypherVariable, matched: Matched) -> CypherVariable:
     value = variable.value
     if isinstance(value, ValueRef | FieldRef):
         return ComputedVariable(value=_make_nullable(value))
-    # A path of single hops is a record, which can't be null itself: its first node or relationship tells.
+    # A path of single hops is a record, which can't be null itself: its first node or relationship tells, or, if all of
+    # it was bound before, any that the pattern binds.
     entities = [name for name, type_ in matched.pattern.types.items() if isinstance(type_, NodeRef | EdgeRef)]
-    read = next((name for name in find_variables(value) if name in entities), None)
+    read = next((name for name in (*find_variables(value), *entities) if name in entities), None)
     if read is not None:
         type_ = matched.pattern.types[read]
         assert isinstance(type_, NodeRef | EdgeRef)  # noqa: S101 - chosen above
