@@ -1,9 +1,13 @@
 """Notes of tasks: what a job's processes write is found and removed, and a task that is late removes its own."""
 
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from omnigraph.clock import SystemClock
 from omnigraph.commit.publisher import ArmedWrite, arm
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.sidecar import FencedError, list_sidecars
@@ -119,3 +123,97 @@ def test_a_note_can_t_make_recovery_remove_anything_but_rows(session: Session) -
     armed.lease.disarm()
 
     assert session.store.objects.stat("__manifest/x") is not None
+
+
+A, B, C = (f"nodes/x/data/{name}" for name in "abc")
+PUT_AT = datetime(2030, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)
+
+
+class HandClock(SystemClock):
+    """A clock that goes forward when a test says so."""
+
+    seconds = 100.0
+
+    def monotonic(self) -> float:
+        """See Clock."""
+        return self.seconds
+
+
+@pytest.fixture
+def clock(session: Session) -> HandClock:
+    clock = HandClock()
+    session.store.runtime = replace(session.store.runtime, clock=clock)
+    return clock
+
+
+def close_phase(session: Session, armed: ArmedWrite, root: Path, put_at: datetime = PUT_AT) -> dict[str, datetime]:
+    """Return when the files of the only note were named, if the store has put it at a time."""
+    note = next(key for key in keys(session) if key.endswith(".note"))
+    os.utime(root / note, (put_at.timestamp(), put_at.timestamp()))
+    named: dict[str, datetime] = {}
+    clear(session.store, armed.lease.operation_id, phase=1, named=named)
+    armed.lease.disarm()
+    return named
+
+
+def test_a_note_tells_when_it_has_named_each_file(session: Session, clock: HandClock, tmp_path: Path) -> None:
+    armed, note = begun(session)
+    for name in (A, B, C):
+        note.on_complete([name])
+        clock.seconds += 50
+
+    named = close_phase(session, armed, tmp_path / "g")
+
+    # The store may give a put the time of its begin, and a put took less than a second.
+    assert named == {
+        A: PUT_AT - timedelta(seconds=100),
+        B: PUT_AT - timedelta(seconds=50),
+        C: PUT_AT + timedelta(seconds=1),
+    }
+
+
+def test_a_store_that_tells_whole_seconds_may_be_a_second_late(
+    session: Session, clock: HandClock, tmp_path: Path
+) -> None:
+    armed, note = begun(session)
+    note.on_complete([A])
+    clock.seconds += 50
+    note.on_complete([B])
+
+    named = close_phase(session, armed, tmp_path / "g", PUT_AT.replace(microsecond=0))
+
+    assert named[A] == PUT_AT.replace(microsecond=0) - timedelta(seconds=49)
+
+
+def test_a_put_that_took_long_is_repeated(
+    session: Session, clock: HandClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    armed, note = begun(session)
+    put = session.store.objects.put_if_match
+    puts: list[str] = []
+
+    def put_slowly(key: str, data: bytes, etag: str) -> str:
+        clock.seconds += 30
+        puts.append(key)
+        return put(key, data, etag)
+
+    monkeypatch.setattr(session.store.objects, "put_if_match", put_slowly)
+    note.on_complete([A])
+    monkeypatch.undo()
+
+    assert len(puts) == 2
+    # It was named before the second put began.
+    assert close_phase(session, armed, tmp_path / "g") == {A: PUT_AT}
+
+
+def test_what_a_note_named_in_time_outlives_a_cleanup(session: Session) -> None:
+    armed, _ = begun(session)
+    armed.lease.learn_notes({"early": PUT_AT - timedelta(seconds=1), "late": PUT_AT})
+
+    assert armed.lease.list_named_late(["early", "late", "unknown"], PUT_AT - timedelta(days=9_000)) == [
+        "early",
+        "late",
+        "unknown",
+    ]
+    assert armed.lease.list_named_late(["early"], PUT_AT) == []
+    armed.lease.disarm()

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 
 import pyarrow as pa
 
 from omnigraph.commit.branch_errors import OutcomeUnknownError
-from omnigraph.commit.commit_plan import CommitPlan
+from omnigraph.commit.commit_plan import CommitPlan, Move
 from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.manifest_types import MAIN
-from omnigraph.commit.publisher import publish_or_replan
+from omnigraph.commit.publisher import ArmedWrite, abandon, arm, publish_or_replan
 from omnigraph.commit.requirements import RowsUnchanged
+from omnigraph.commit.task_journal import TaskJournal
 from omnigraph.errors import OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.ops.branch import create_branch, delete_branch
@@ -20,17 +21,21 @@ from omnigraph.ops.cleanup import CleanupCall, cleanup
 from omnigraph.ops.clone import CloneCall, clone
 from omnigraph.ops.merge import MergeCall, merge
 from omnigraph.ops.mutate import MutationCall, mutate
-from omnigraph.ops.open import heal
+from omnigraph.ops.open import heal, open_session
 from omnigraph.ops.optimize import OptimizeCall, optimize
 from omnigraph.ops.optimize_table import UpkeepCall
 from omnigraph.ops.schema_apply import SchemaCall, apply_schema
 from omnigraph.ops.session import Session
 from omnigraph.ops.tag import create_tag
 from omnigraph.ops.write_tables import TableWrite, keep_tails_short, stage_plan
+from omnigraph.spark.load.task_phases import Phases
+from omnigraph.storage.staging import StagedWrite, stage_append
 from race.jobs import LIST_SCHEMA
 from schedules.healing import serve
 from schedules.history import Attempt
 from schedules.lance_world import LanceActor, LanceRun
+from schedules.scheduler import Process
+from schedules.simulation import TaskLostError, wait_for_tasks
 
 LISTS = ("node:L", "node:M")
 GRAPH_ERRORS = (OmnigraphError,)
@@ -173,6 +178,84 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Clone:
+    """Clone the graph: what the clone has is read in one state."""
+
+    places: tuple[str, ...]
+
+    def __call__(self, run: LanceRun, session: Session, name: str) -> None:
+        """Clone it, and read the clone."""
+        attempt = run.history.begin(name, {})
+        try:
+            clone(session, CloneCall(target=run.clone_uri))
+            there = open_session(run.clone_uri, is_read_only=False, runtime=session.runtime)
+            attempt.reads = {place: read_list(there, there.head(), place) for place in self.places}
+        except GRAPH_ERRORS as error:
+            run.history.end(attempt, "fail", repr(error))
+        else:
+            run.history.end(attempt, "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Append a row of its own to each table of lists by a distributed load: each task is a process of its own."""
+
+    pause: float = 0.0
+    """For how long each task stands still between a file and its note."""
+
+    def __call__(self, run: LanceRun, session: Session, name: str) -> None:
+        """Run the load as its driver."""
+        attempt = run.history.begin(name, {f"{table}/{name}": f"{name}-{table[-1]}" for table in LISTS})
+        try:
+            head = session.cached_head()
+            armed = arm(session.log, head, operation="load", actor="test")
+            try:
+                plan = self._stage(run, session, head, armed, attempt)
+            except BaseException as error:
+                abandon(session.log, armed, armed.lease.files, error)
+                raise
+            publish_or_replan(session.log, session.handles, plan, armed, None)
+        except OutcomeUnknownError as error:
+            run.history.end(attempt, "unknown", str(error))
+        except (*GRAPH_ERRORS, TaskLostError) as error:
+            run.history.end(attempt, "fail", repr(error))
+        else:
+            run.history.end(attempt, "ok")
+
+    def _stage(self, run: LanceRun, session: Session, head: Head, armed: ArmedWrite, attempt: Attempt) -> CommitPlan:
+        staged: dict[str, StagedWrite] = {}
+
+        def work(process: Process, number: int, place: str, phase: int) -> None:
+            table, _, key = place.partition("/")
+            try:
+                mine = run.open_session(process)
+                journal = TaskJournal(mine.store, armed.lease.operation_id, phase, number)
+                journal.begin()
+                rows = pa.table({"id": [key], "items": [attempt.appends[place]]})
+                written = stage_append(mine.open_tables(head.snapshot).open_table(table), rows)
+                if self.pause:
+                    mine.runtime.clock.sleep(self.pause)
+                journal.on_complete(written.files)
+            except GRAPH_ERRORS:
+                return
+            staged[table] = written
+
+        with Phases(session.store, armed).open_phase() as phase:
+            wait_for_tasks(
+                run.scheduler,
+                [
+                    run.add_task(number, partial(work, number=number, place=place, phase=phase.number))
+                    for number, place in enumerate(attempt.appends, 1)
+                ],
+            )
+            if staged.keys() != set(LISTS):
+                raise TaskLostError
+            phase.keep([file for each in staged.values() for file in each.files])
+        moves = tuple(Move(table_key=table, staged=staged[table]) for table in LISTS)
+        return CommitPlan(base=head, operation="load", actor="test", moves=moves)
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """Run actors one after the other."""
 
@@ -195,15 +278,9 @@ def _delete_branch(run: LanceRun, session: Session) -> None:
     run.history.gone["x"] = len(run.scheduler.trace)
 
 
-def _clone(run: LanceRun, session: Session) -> None:
-    target = Path(f"{run.disk.root}-clone")
-    clone(session, CloneCall(target=str(target)))
-
-
 _CALLS: dict[str, Callable[[LanceRun, Session], object]] = {
     "cleanup": _cleanup,
     "delete branch": _delete_branch,
-    "clone": _clone,
     "create branch": lambda _, session: create_branch(session, "x", actor="test"),
     "merge": lambda _, session: merge(session, MergeCall(source="x", actor="test")),
     "optimize": lambda _, session: optimize(session, OptimizeCall(upkeep=UpkeepCall(actor="test"))),

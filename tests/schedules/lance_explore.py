@@ -25,7 +25,7 @@ from omnigraph.storage.version_files import list_pinned_files
 from schedules.exhaustive import Search
 from schedules.explore import FAULTS, Outline, Result, shrink
 from schedules.history import Attempt, History
-from schedules.lance_actors import LISTS, Append, Call, Chain, Mutate, Read
+from schedules.lance_actors import LISTS, Append, Call, Chain, Clone, Load, Mutate, Read
 from schedules.lance_world import LanceActor, LanceRun, build_template, copied
 from schedules.preemptions import Played, Switches, Taken, WatchedStrategy, search_preemptions
 from schedules.scheduler import MAX_STEPS, Event, Fault, Process, Scheduler, Strategy
@@ -77,7 +77,9 @@ LANCE_CASES: Mapping[str, LanceScenario] = {
             b=Call("delete branch", 1.0),
             c=Call("cleanup", 61.0),
         ),
-        _scenario("a-clone", a=Append((L, M), 2), b=Call("clone"), c=Call("cleanup")),
+        _scenario("a-clone", a=Append((L, M), 2), b=Clone((L, M)), c=Call("cleanup")),
+        _scenario("a-distributed-load", a=Load(), b=Append((L, M), 1), c=Call("cleanup")),
+        _scenario("a-slow-task", a=Load(pause=100.0), b=Call("cleanup", 1.0), c=Call("heal", 61.0)),
         _scenario("a-tag-and-a-healer", a=Append((L,), times=2), b=Call("tag"), c=Call("heal", 61.0)),
         _scenario("a-server", a=(Call("serve"), Append((L, M), 2), Mutate()), b=Append((L,), times=2, pause=30.0)),
         _scenario("trims", a=Append((L,), times=4), b=Append((M,), times=4), c=Read((L, M))),
@@ -164,7 +166,7 @@ class LanceModel:
                     run.add_process(name, *actors)
                 scheduler.run()
                 problems = judge(run)
-            shutil.rmtree(f"{disk.root}-clone", ignore_errors=True)
+            shutil.rmtree(run.clone_uri, ignore_errors=True)
         faults = tuple(
             PlannedFault(event.task, event.number, event.fault) for event in scheduler.trace if event.fault is not None
         )

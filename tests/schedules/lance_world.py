@@ -20,7 +20,7 @@ from omnigraph.storage.local_object_store import LocalObjectStore
 from omnigraph.storage.object_store import ObjectInfo, StoredObject, StoreUnavailableError
 from race.jobs import LIST_SCHEMA
 from schedules.history import History
-from schedules.scheduler import Process, Scheduler, Step, StepError
+from schedules.scheduler import Process, Scheduler, Step, StepError, Task
 from schedules.simulation import build_runtime
 
 T = TypeVar("T")
@@ -160,6 +160,17 @@ class LanceRun:
     """What the numbers of processes begin after: their ids differ from those of an earlier run on the same graph."""
     changes: dict[int, frozenset[str]] | None = None
     """The files that each call of Lance has written or removed, by the number of its step; None if nobody asks."""
+
+    @property
+    def clone_uri(self) -> str:
+        """The place that a clone is written to."""
+        return f"{self.disk.root}-clone"
+
+    def add_task(self, number: int, work: Callable[[Process], None]) -> Task:
+        """Add a process of one thread while others run: a task of a distributed load, which need not end."""
+        process = Process(f"task{number}")
+        self.processes.append(process)
+        return self.scheduler.spawn(process, process.name, lambda: work(process), is_daemon=True)
 
     def open_session(self, process: Process) -> Session:
         """Open the graph in a process; dead operations are recovered first, as ever."""

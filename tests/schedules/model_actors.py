@@ -10,11 +10,12 @@ import pyarrow as pa
 from omnigraph.commit.branch_errors import OutcomeUnknownError
 from omnigraph.commit.commit_plan import AdoptedTable, CommitPlan, Move, NewTable
 from omnigraph.commit.manifest_log import Head, ManifestLog
-from omnigraph.commit.manifest_types import MAIN, MergedFrom, SchemaRecord, TableRecord
+from omnigraph.commit.manifest_types import MAIN, MAINTAIN, MergedFrom, SchemaRecord, TableRecord
 from omnigraph.commit.publisher import ArmedWrite, abandon, arm, initialise, publish, publish_or_replan
 from omnigraph.commit.recovery import recover
 from omnigraph.commit.requirements import RowsUnchanged, TableProvider, TableUnchanged, Violation, resolve_keys
 from omnigraph.commit.row_changes import RowChange
+from omnigraph.concurrency import create_thread
 from omnigraph.errors import OmnigraphError
 from omnigraph.ops.cleanup import CleanupCall, cleanup
 from omnigraph.ops.open import heal
@@ -58,6 +59,8 @@ class Run:
     history: History
     processes: list[Process] = field(default_factory=list)
     options: Options = OPTIONS
+    clone: Room = field(default_factory=Room)
+    """The place that clones are written to."""
 
     def open_session(self, process: Process) -> Session:
         """Return a handle of a process, before its first request."""
@@ -170,6 +173,8 @@ class Append:
     branch: str = MAIN
     times: int = 1
     pause: float = 0.0
+    is_compacted: bool = False
+    """Whether a thread of its process rewrites its first table after each write, as the keeper of tails does."""
 
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Run the transactions one after the other."""
@@ -195,7 +200,14 @@ class Append:
                     run.history.end(attempt, told, repr(error))
                 else:
                     run.history.end(attempt, "unknown" if attempt.is_repeated else "ok")
+                    if self.is_compacted:
+                        self._compact(session)
                 break
+
+    def _compact(self, session: Session) -> None:
+        table = self.places[0].partition("/")[0]
+        there = session.checkout(self.branch)
+        create_thread(lambda: _tolerate(lambda: rewrite(there, table, MAINTAIN)), "tail", daemon=True).start()
 
     def _run(self, session: Session, attempt: Attempt) -> None:
         head = session.cached_head()
@@ -347,31 +359,33 @@ class Optimize:
     def __call__(self, run: Run, session: Session, name: str) -> None:
         """Optimize."""
         del run, name
-        _tolerate(lambda: self._run(session))
+        _tolerate(lambda: rewrite(session, self.table, "optimize"))
 
-    def _run(self, session: Session) -> None:
-        head = session.head()
-        pin = head.snapshot.pins[self.table]
-        store = session.store
-        assert isinstance(store, ModelStorage)
-        file = f"{store.runtime.ids.ulid()}.lance"
-        store.write_model(f"{pin.path}/data/{file}", {})
-        group = {"read": [], "written": [{"files": [{"path": file}]}], "new": []}
-        staged = StagedWrite(
-            change=WriteKind.REWRITE,
-            path=pin.path,
-            base=pin.version,
-            base_rows=pin.rows,
-            rewrites=(json.dumps(group),),
-            origin=pin.version,
-        )
-        plan = CommitPlan(
-            base=head,
-            operation="optimize",
-            actor="test",
-            moves=(Move(table_key=self.table, staged=staged),),
-        )
-        publish(session.log, session.handles, plan)
+
+def rewrite(session: Session, table_key: str, operation: str) -> None:
+    """Rewrite the files of a table into one, as a commit of an operation."""
+    head = session.head()
+    pin = head.snapshot.pins[table_key]
+    store = session.store
+    assert isinstance(store, ModelStorage)
+    file = f"{store.runtime.ids.ulid()}.lance"
+    store.write_model(f"{pin.path}/data/{file}", {})
+    group = {"read": [], "written": [{"files": [{"path": file}]}], "new": []}
+    staged = StagedWrite(
+        change=WriteKind.REWRITE,
+        path=pin.path,
+        base=pin.version,
+        base_rows=pin.rows,
+        rewrites=(json.dumps(group),),
+        origin=pin.version,
+    )
+    plan = CommitPlan(
+        base=head,
+        operation=operation,
+        actor="test",
+        moves=(Move(table_key=table_key, staged=staged),),
+    )
+    publish(session.log, session.handles, plan)
 
 
 @dataclass(frozen=True, slots=True)

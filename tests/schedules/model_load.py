@@ -14,11 +14,8 @@ from omnigraph.spark.load.task_phases import Phases
 from omnigraph.storage.staging import StagedWrite
 from schedules.history import Attempt
 from schedules.model_actors import Lists, ListsUnchanged, Run, read_rows, stage
-from schedules.scheduler import Process, Step
-
-
-class TaskLostError(Exception):
-    """A task of a load was killed or has failed."""
+from schedules.scheduler import Process
+from schedules.simulation import TaskLostError, wait_for_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +92,7 @@ class Load:
         tasks = [
             run.add_task(number, partial(work, number=number, table=table)) for number, table in enumerate(written, 1)
         ]
-        run.scheduler.wait(
-            Step("wait for the tasks"), lambda: all(task.is_done or task.process.is_dead for task in tasks)
-        )
+        wait_for_tasks(run.scheduler, tasks)
         if results.keys() != written.keys():
             raise TaskLostError
         return {table: results[table] for table in written}

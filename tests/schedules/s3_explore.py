@@ -49,6 +49,10 @@ S3_NAMES = (
     "a-tag-and-a-healer",
     "a-server",
     "a-deleted-branch",
+    "an-optimize",
+    "a-clone",
+    "mutations",
+    "a-distributed-load",
 )
 S3_CASES = [LANCE_CASES[name] for name in S3_NAMES]
 
@@ -105,6 +109,11 @@ class S3Run(LanceRun):
     """One run on the model of S3."""
 
     server: _Server = field(kw_only=True)
+
+    @property
+    def clone_uri(self) -> str:
+        """See LanceRun."""
+        return f"s3://{BUCKET}/clone"
 
     def open_session(self, process: Process) -> Session:
         """See LanceRun."""

@@ -22,6 +22,7 @@ from schedules.model_actors import (
     Tag,
     Wait,
 )
+from schedules.model_clone import Clone
 from schedules.model_load import Load
 
 L, M = (f"{table}/p" for table in LISTS)
@@ -47,6 +48,7 @@ ARMED = Append((L, M), 2, is_armed=True)
 SKEWED = Append((L, M), 1)
 OTHER = Append((M, L), 1)
 REPEATED = Append((L,), key="key")
+COMPACTED = Append((L,), times=2, is_compacted=True)
 READ = Read((L, M))
 
 
@@ -110,6 +112,9 @@ CASES: Mapping[str, Scenario] = {
         scenario("a-distributed-load", a=Load((L, M)), cleanup=Cleanup(), b=SMALL),
         scenario("a-distributed-load-and-a-cleanup", a=Load((L,), pause=5.0), cleanup=Wait(1, Cleanup())),
         scenario("a-distributed-load-and-a-recovery", a=Load((L, M)), b=SMALL, recovery=Recover(2)),
+        scenario("a-clone", a=BOTH, clone=Clone((L, M)), cleanup=Cleanup()),
+        scenario("two-clones", a=on_branch("x", branch_writer("x"), Merge("x")), b=Clone((L,)), c=Clone((L,))),
+        scenario("a-kept-tail", a=(COMPACTED, OTHER), b=COMPACTED, cleanup=Wait(1, Cleanup())),
         scenario("a-tag", a=Append((L,), times=2), tag=Tag("t"), cleanup=Wait(1, Cleanup())),
     )
 }
@@ -121,6 +126,7 @@ _WRITERS: tuple[Callable[[random.Random], Actor], ...] = (
     lambda _: ARMED,
     lambda _: Load((L, M)),
     lambda _: REPEATED,
+    lambda _: COMPACTED,
 )
 _OTHERS: tuple[Callable[[random.Random], Actor], ...] = (
     lambda choice: Recover(choice.randint(1, 2), spares_live=choice.random() < 0.3),
@@ -130,6 +136,7 @@ _OTHERS: tuple[Callable[[random.Random], Actor], ...] = (
     lambda choice: Read((L, M), times=choice.randint(1, 3)),
     lambda choice: Optimize(choice.choice(LISTS)),
     lambda _: ApplySchema(),
+    lambda _: Clone((L, M)),
     lambda choice: Tag("t", is_deleted=choice.random() < 0.5),
     lambda choice: on_branch("x", branch_writer("x"), *((Merge("x"),) if choice.random() < 0.5 else ())),
     lambda _: on_branch("x", branch_writer("x"), Merge("x"), DeleteBranch("x")),

@@ -1,7 +1,7 @@
 """The parts of a process that the engine gets from outside, under a scheduler: clock, ids, faults, locks, threads."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
@@ -174,6 +174,15 @@ class SimulatedThread:
     def is_alive(self) -> bool:
         """See Thread."""
         return self._task is not None and not self._task.is_done
+
+
+class TaskLostError(Exception):
+    """A task of a distributed load was killed or has failed."""
+
+
+def wait_for_tasks(scheduler: Scheduler, tasks: Sequence[Task]) -> None:
+    """Wait until all tasks of a distributed load have ended, or were killed."""
+    scheduler.wait(Step("wait for the tasks"), lambda: all(task.is_done or task.process.is_dead for task in tasks))
 
 
 class InlineExecutor(Executor):

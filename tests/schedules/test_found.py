@@ -6,6 +6,7 @@ import pytest
 
 from schedules.explore import Model, model
 from schedules.model_actors import LISTS, Append, Cleanup, DeleteBranch
+from schedules.model_load import Load
 from schedules.scenarios import ARMED, LARGE, branch_writer, on_branch, scenario
 from schedules.strategies import ReplayStrategy, Schedule
 
@@ -60,6 +61,26 @@ def test_a_load_that_named_a_file_late_leaves_it_to_a_cleanup(room: Model) -> No
         ("a", 104, "a:lease"),
         ("a:lease", 1, "a"),
         ("a", 110, "cleanup"),
+    )
+
+    result = room.play(case, ReplayStrategy(Schedule(switches)))
+
+    assert result.problems == [], result.describe()
+
+
+def test_a_task_that_stood_still_before_its_note_leaves_its_file_to_a_cleanup(room: Model) -> None:
+    # The cleanup has listed the notes while the task stands between its file and its note, and goes on after the load
+    # is published. The driver took every file of its tasks for named since the load began.
+    case = scenario("a-late-note", a=Load((f"{LISTS[0]}/p",)), cleanup=Cleanup())
+    switches = (
+        ("", 0, "a"),
+        ("a", 16, "task1"),
+        ("task1", 4, "cleanup"),
+        ("cleanup", 80, "task1"),
+        ("task1", 9, "a"),
+        ("a", 113, "cleanup"),
+        ("cleanup", 87, "a:lease"),
+        ("a:lease", 1, "a"),
     )
 
     result = room.play(case, ReplayStrategy(Schedule(switches)))
