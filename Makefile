@@ -39,7 +39,8 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/server.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/loads.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/social.py
-	@LANCE_LOG=error $(PEERS)/bin/python bench/forum.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/forum.py --full --growth
+	@LANCE_LOG=error $(PEERS)/bin/python bench/larger_than_memory.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/questions.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/cypher.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/search.py
@@ -47,6 +48,7 @@ bench: setup-bench ## measured numbers, on this machine, now, with peers in the 
 	@LANCE_LOG=error $(PEERS)/bin/python bench/branches.py
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_loads.py --full
 	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_reads.py
+	@LANCE_LOG=error $(PEERS)/bin/python bench/spark_queries.py 20000000
 
 snapshots: setup ## store what users and other programs see anew; review the difference
 	@$(BIN)/python -m pytest -q tests/contracts/test_snapshots.py --snapshot-update
