@@ -30,7 +30,7 @@ from omnigraph.ids import Ids
 from omnigraph.lang.spelling import find_closest
 from omnigraph.locations import parse_scheme, resolve_local_path
 from omnigraph.ops.open_table import TypeMissingError
-from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile, find_remote_files
 
@@ -267,7 +267,7 @@ def _expand_typed(
     source: TypedSource, type_: AnyType, storage: Mapping[str, str] | None, *, is_partial: bool, blobs: BlobSources
 ) -> Iterator[InputSource]:
     if isinstance(source.data, ArrowStream):
-        name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
+        name = format_input(type_)
         table = TypedTable(
             label=name, data=source.data, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs
         )
@@ -281,6 +281,11 @@ def _expand_typed(
             path=path, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs, partition=partition
         )
         yield InputSource(name=str(path), type=type_, size=_measure_size(path), source=file)
+
+
+def format_input(type_: AnyType) -> str:
+    """Return the name of a table of rows, for messages."""
+    return f"<{'edges' if isinstance(type_, EdgeType) else 'nodes'} {type_.name}>"
 
 
 # --- paths -------------------------------------------------------------------------------------------

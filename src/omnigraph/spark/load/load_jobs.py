@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
 
 import numpy as np
 import pyarrow as pa
@@ -159,8 +160,7 @@ class LoadJobs:
         `phase`.
         """
         if keys <= self.max_local_keys:
-            suspicious = self._find_suspicious_keys_here(spec, sources, rules)
-            return SuspiciousKeys.from_parts({role: [hashes] for role, hashes in suspicious.items()}, ())
+            return SuspiciousKeys.from_parts(_find_suspicious_keys_here(spec, sources, rules, keys), ())
         count = len(sources)
         buckets = self._choose_buckets(keys)
         key_frame = map_tasks(self.spark.range(0, count, 1, count), _build_key_task(spec, sources, buckets), KEYS_DDL)
@@ -218,17 +218,31 @@ class LoadJobs:
         rows = run_job(self.spark, frame.collect, description="omnigraph load: replace", on_progress=on_progress)
         return [decode_deletion_result(bytes(row["payload"])) for row in rows]
 
-    def _find_suspicious_keys_here(
-        self, spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules
-    ) -> dict[str, Hashes]:
-        parts: dict[str, list[Hashes]] = {}
-        for batch in iter_key_batches(spec, sources, iter(range(len(sources))), 1):
-            _add_hashes(parts, batch)
-        return find_suspicious_keys(decode_catalog(spec.catalog), rules, parts)
-
     def _choose_buckets(self, keys: int) -> int:
         cores = self.spark.sparkContext.defaultParallelism
         return min(max(-(-keys // _KEYS_PER_BUCKET), cores), _MAX_BUCKETS)
+
+
+def _find_suspicious_keys_here(
+    spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules, keys: int
+) -> dict[str, list[Hashes]]:
+    """Return the suspicious hashes of all buckets, one of which is in memory at a time."""
+    buckets = min(-(-keys // _KEYS_PER_BUCKET), _MAX_BUCKETS) or 1
+    places: dict[int, list[tuple[str, int, int]]] = {}
+    suspicious: dict[str, list[Hashes]] = {}
+    with SpooledTemporaryFile(max_size=8 * _KEYS_PER_BUCKET) as file:
+        for batch in iter_key_batches(spec, sources, iter(range(len(sources))), buckets):
+            for bucket, role, payload in zip(*batch.to_pydict().values(), strict=True):
+                places.setdefault(bucket, []).append((role, file.tell(), len(payload)))
+                file.write(payload)
+        for bucket in sorted(places):
+            parts: dict[str, list[Hashes]] = {}
+            for role, start, size in places[bucket]:
+                file.seek(start)
+                parts.setdefault(role, []).append(np.frombuffer(file.read(size), np.uint64))
+            for role, hashes in find_suspicious_keys(decode_catalog(spec.catalog), rules, parts).items():
+                suspicious.setdefault(role, []).append(hashes)
+    return suspicious
 
 
 def _build_key_task(spec: LoadSpec, sources: Sequence[KeySource], buckets: int) -> TaskBody:
