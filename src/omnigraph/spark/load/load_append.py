@@ -1,6 +1,7 @@
 """Append or overwrite on Spark: stage rows while they are read, check them by a key shuffle, publish one commit."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -163,7 +164,7 @@ class SparkRecords:
 
     def build_requirements(self, batch: LoadBatch) -> Sequence[Requirement]:
         """Return the requirements that must hold until the load is published."""
-        return build_requirements(batch, self.staged)
+        return build_requirements(batch, self.staged, partial(self._jobs.filter_rows, self._input.spec))
 
     def _restage(self, left_out: Mapping[tuple[int, str], LeftOutRows]) -> None:
         """Stage the splits and types again whose left-out rows differ from those left out so far."""

@@ -36,6 +36,7 @@ from omnigraph.spark.load.load_task import (
     build_frame_task,
     build_split_task,
     decode_result,
+    encode_payload,
     run_splits,
 )
 from omnigraph.spark.load.merge_fill_task import (
@@ -52,10 +53,12 @@ from omnigraph.spark.load.repeated_rows import (
     STORED_DDL,
     ListedIds,
     RepeatedRows,
+    encode_rows,
     find_repeats,
     iter_listed_ids,
     store_repeats,
 )
+from omnigraph.spark.load.row_filter import StoredRows, Wanted, select_wanted
 from omnigraph.spark.load.separate_keys import StoredHashes, SuspiciousKeys
 from omnigraph.spark.session.error_translation import carry_errors
 from omnigraph.spark.session.handshake import TaskBody, map_tasks
@@ -175,6 +178,19 @@ class LoadJobs:
         stored = [(row["role"], StoredHashes(key=row["stored"], count=row["count"])) for row in rows if row["stored"]]
         return SuspiciousKeys.from_parts(returned, stored)
 
+    def filter_rows(
+        self, spec: LoadSpec, parts: Sequence[StoredRows], wanted: Wanted
+    ) -> Iterator[pa.RecordBatch] | None:
+        """Return the rows of staged fragments that have one of these values; None if the driver reads them sooner."""
+        rows = sum(part.rows for part in parts)
+        if rows <= self.max_local_keys:
+            return None
+        count = len(parts)
+        frame = map_tasks(self.spark.range(0, count, 1, count), _build_filter_task(spec, parts, wanted), RESULT_SCHEMA)
+        on_progress = build_progress_callback(self.call, "check", rows=lambda: rows)
+        payloads = run_job(self.spark, frame.collect, description="omnigraph load: rebase", on_progress=on_progress)
+        return (batch for row in payloads for batch in pa.ipc.open_stream(bytes(row["payload"])))
+
     def find_repeated_rows(
         self, spec: LoadSpec, phase: int, listed: Sequence[ListedIds], rows: int
     ) -> dict[tuple[int, str], RepeatedRows]:
@@ -290,6 +306,19 @@ def _build_listed_task(spec: LoadSpec, listed: Sequence[ListedIds], buckets: int
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield from iter_listed_ids(worker, listed[number], buckets)
+
+    return run
+
+
+def _build_filter_task(spec: LoadSpec, parts: Sequence[StoredRows], wanted: Wanted) -> TaskBody:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carry_errors():
+            worker = spec.create_worker()
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    selected = list(select_wanted(worker, parts[number], wanted))
+                    if selected:
+                        yield encode_payload(encode_rows(pa.Table.from_batches(selected)))
 
     return run
 

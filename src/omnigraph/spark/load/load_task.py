@@ -456,8 +456,13 @@ def _finalize(result: SplitResult, rows: _AcceptedRows) -> SplitResult:
     return result
 
 
+def encode_payload(data: bytes) -> pa.RecordBatch:
+    """Return bytes as a batch of RESULT_SCHEMA."""
+    return pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], schema=_PAYLOAD)
+
+
 def _encode_batch(result: SplitResult) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([encode_result(result)], pa.binary())], schema=_PAYLOAD)
+    return encode_payload(encode_result(result))
 
 
 def _select_faults(worker: Worker) -> Faults:
