@@ -293,17 +293,17 @@ def format_input(type_: AnyType) -> str:
 
 def list_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
     """Return the files that a path, directory or pattern selects. Raises what `expand_inputs` raises for paths."""
-    return [found.file for found in find_files(address, storage)]
+    return [selected.file for selected in find_files(address, storage)]
 
 
-class FoundFile(NamedTuple):
+class SelectedFile(NamedTuple):
     """A file, and the values in the names of the directories between it and what was asked for."""
 
     file: InputFile
     partition: Mapping[str, str | None]
 
 
-def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[FoundFile]:
+def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[SelectedFile]:
     """Return the files as `list_files` does, with the values that the names of directories hold."""
     text = os.fspath(address)
     match parse_scheme(text):
@@ -319,7 +319,7 @@ def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
             return _list_files_below(path)
         # Before patterns: a name with `[` may be that of a file.
         if path.exists():
-            return [FoundFile(path, {})]
+            return [SelectedFile(path, {})]
         if not _PATTERN_SIGNS & set(text):
             raise FileMissingError(text)
         matched = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
@@ -328,10 +328,10 @@ def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
         raise MissingError.no_input(text, "no file matches the pattern")
     # A pattern such as `**` matches a directory and the files below it. What it matches holds no values: so a pattern
     # leaves them out.
-    return list({found.file: found for found in files}.values())
+    return list({selected.file: selected for selected in files}.values())
 
 
-def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[FoundFile]:
+def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[SelectedFile]:
     """Return the objects that an address selects, by the same rules as for directories and patterns."""
     matches = find_remote_files(address, storage)
     if not matches and not _PATTERN_SIGNS & set(address):
@@ -340,25 +340,25 @@ def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[FoundFi
     if not visible:
         raise MissingError.no_input(address, "no object matches the pattern or is below it, apart from hidden ones")
     # Of names below the matched one the last is the object, those before it are directories.
-    return [FoundFile(match.file, _parse_partitions(match.remaining_names[:-1])) for match in visible]
+    return [SelectedFile(match.file, _parse_partitions(match.remaining_names[:-1])) for match in visible]
 
 
 def _parse_partitions(directories: Iterable[str]) -> dict[str, str | None]:
     return dict(pair for directory in directories if (pair := parse_partition(directory)) is not None)
 
 
-def _list_matched_files(path: Path) -> list[FoundFile]:
-    return _list_files_below(path) if path.is_dir() else [FoundFile(path, {})]
+def _list_matched_files(path: Path) -> list[SelectedFile]:
+    return _list_files_below(path) if path.is_dir() else [SelectedFile(path, {})]
 
 
-def _list_files_below(directory: Path, above: tuple[str, ...] = ()) -> list[FoundFile]:
-    files: list[FoundFile] = []
+def _list_files_below(directory: Path, above: tuple[str, ...] = ()) -> list[SelectedFile]:
+    files: list[SelectedFile] = []
     # By name, so that the order of the records, and of their problems, is the same in every run.
     for entry in sorted(directory.iterdir()):
         if _is_hidden(entry.name):
             continue
         if not entry.is_dir():
-            files.append(FoundFile(entry, _parse_partitions(above)))
+            files.append(SelectedFile(entry, _parse_partitions(above)))
         else:
             files += _list_files_below(entry, (*above, entry.name))
     if not files:

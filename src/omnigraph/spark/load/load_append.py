@@ -174,7 +174,7 @@ class SparkRecords:
             (split, name): left_out.get((split, name), LeftOutRows())
             for key in {*current, *left_out}
             if current.get(key) != left_out.get(key)
-            for split, name in self._list_staged_with(*key)
+            for split, name in self.staged.list_with_type(self._input.find_pack(key[0]), key[1])
         }
         if not changed:
             return
@@ -193,11 +193,6 @@ class SparkRecords:
         for name, fragments in replaced.items():
             for file in self._list_fragment_files(name, fragments):
                 self._session.store.objects.delete(file)
-
-    def _list_staged_with(self, split: int, name: str) -> list[tuple[int, str]]:
-        """Return the splits that have rows of the type and are in the same pack, with the type."""
-        pack = self._input.find_pack(split)
-        return [(other, name) for other in pack if name in self.staged.results[other].types]
 
     def _list_staged_files(self, results: Sequence[SplitResult]) -> list[str]:
         files: list[str] = []

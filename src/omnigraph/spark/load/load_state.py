@@ -34,6 +34,10 @@ class StagedLoad:
         """The types that have rows."""
         return list(dict.fromkeys(name for result in self._sort_results() for name in result.types))
 
+    def list_with_type(self, pack: Iterable[int], name: str) -> list[tuple[int, str]]:
+        """Return those of the splits that have rows of a type, with the type."""
+        return [(split, name) for split in pack if name in self.results[split].types]
+
     def list_fragments(self, name: str) -> list[str]:
         """Return the fragments of a type, in the order of its rows."""
         fragments: list[str] = []
