@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,13 @@ from omnigraph.ops.load import GraphSource, LoadCall, LoadError, LoadInput, Load
 from omnigraph.spark.load.frame_digest import digest_frames
 from omnigraph.spark.load.load_engine import SparkLoadOptions
 from omnigraph.spark.load.load_input import SparkInput
+from omnigraph.spark.load.load_jobs import LoadJobs
+from omnigraph.spark.load.load_spec import LoadSpec
 from omnigraph.spark.load.load_task import StageWork, run_splits
+from omnigraph.spark.load.row_filter import StoredRows, Wanted
 from omnigraph.spark.spark_errors import SparkFailedError, SparkInputError
 from raised_codes import has_code
-from spark_loading import APART, exported, file_of, left_over, reasons, spark_loaded, texts
+from spark_loading import APART, SMALL, exported, file_of, left_over, reasons, spark_loaded, texts
 from worlds import runtime
 
 PEOPLE = [*(person(f"p{number}", age=number) for number in range(40))]
@@ -426,7 +429,7 @@ AFTER_REBASE = frozenset({"others insert other rows", "the id was moved, not tak
 
 
 def raced(
-    spark: SparkSession, place: Path, name: str, *, leaves_out: bool
+    spark: SparkSession, place: Path, name: str, *, leaves_out: bool, loading: SparkLoadOptions = SMALL
 ) -> tuple[list[tuple[object, ...]], list[Meanwhile]]:
     """How a race ends in one process and on Spark: what is told, what is kept aside, what the graph holds."""
     other, mode, records = RACES[name]
@@ -445,7 +448,7 @@ def raced(
         call = (
             partial(loaded, beside, mode, inputs=given, **options)
             if engine == "local"
-            else partial(spark_loaded, spark, beside, mode, data, **options)
+            else partial(spark_loaded, spark, beside, mode, data, loading, **options)
         )
         ends.append((outcome(call), reasons(kept), texts(kept), exported(graph)))
         settled(graph)
@@ -468,3 +471,32 @@ def test_a_load_that_leaves_records_out_beside_another_writer_ends_as_in_one_pro
     (local, on_spark), _ = raced(spark, tmp_path, name, leaves_out=True)
 
     assert on_spark == local
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "others insert other rows",
+        "the unique value is taken",
+        "the last place of the source is taken",
+        "a node that goes gets an edge",
+    ],
+)
+def test_a_load_that_is_rebased_reads_its_rows_in_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    by_tasks: list[bool] = []
+    filter_rows = LoadJobs.filter_rows
+
+    def watched(self: LoadJobs, spec: LoadSpec, parts: Sequence[StoredRows], wanted: Wanted) -> Any:
+        batches = filter_rows(self, spec, parts, wanted)
+        by_tasks.append(batches is not None)
+        return batches
+
+    monkeypatch.setattr(LoadJobs, "filter_rows", watched)
+
+    (local, on_spark), _ = raced(spark, tmp_path, name, leaves_out=False, loading=APART)
+
+    assert on_spark == local
+    assert by_tasks
+    assert all(by_tasks)

@@ -3,17 +3,27 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from ulid import ULID
 
 import omnigraph as og
+from crash.jobs import leftovers as crash_leftovers
 from mutating import run
+from omnigraph.commit.task_journal import find_noted_files
+from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.errors import BadArgumentError
+from omnigraph.ops.load import LoadError
 from omnigraph.spark.data_source import register
+from omnigraph.spark.data_source_writer import BatchSink, WriteTarget
+from omnigraph.spark.session.graph_location import GraphLocation
+from omnigraph.spark.session.handshake import compute_build
 from spark_worlds import all_types_graph, stored
 from worlds import runtime
 
@@ -62,6 +72,73 @@ def test_a_save_is_one_commit_of_all_its_tasks(graph: og.Graph, spark: SparkSess
     assert (commit.actor, commit.message, commit.affected_nodes) == ("ada", "hello", 100)
     assert people(graph)["p99"] == (99, 99)
     assert leftovers(graph) == []
+
+
+def fragments_of(graph: og.Graph, key: str) -> int:
+    return len(graph._session.open_tables(graph.snapshot()).open_table(key).list_fragments())
+
+
+def test_tasks_stage_their_rows_and_those_of_a_wrong_save_are_removed(graph: og.Graph, spark: SparkSession) -> None:
+    rows = spark.range(0, 20, 1, 4).selectExpr("concat('p', id) name", "cast(id as int) age")
+
+    save(rows, graph, "Person")
+    stored = fragments_of(graph, "node:Person")
+    with refused(r"<nodes Person>, row 20: Person 'p19' exists already"):
+        save(rows, graph, "Person")
+
+    assert stored == 1 + 4
+    assert len(people(graph)) == 1 + 20
+    assert leftovers(graph) == []
+    assert orphans(graph) == []
+
+
+def orphans(graph: og.Graph) -> list[str]:
+    return list(cast("list[str]", crash_leftovers(graph._session, ("nodes", "edges"))["orphans"]))
+
+
+def opened_sink(graph: og.Graph, monkeypatch: pytest.MonkeyPatch, mode: LoadMode = LoadMode.APPEND) -> BatchSink:
+    """A writer whose tasks and commit run in this process."""
+
+    task = Mock(
+        **{"partitionId.return_value": 1, "taskAttemptId.return_value": 7, "getLocalProperty.return_value": None}
+    )
+    monkeypatch.setattr("omnigraph.spark.data_source_writer.TaskContext.get", lambda: task)
+    target = WriteTarget(location=GraphLocation(uri=graph.uri), type="Person", mode=mode)
+    return BatchSink(target, PEOPLE.schema, str(ULID()), compute_build())
+
+
+PEOPLE = pa.record_batch({"name": ["ada", "bob"], "age": pa.array([1, 2], pa.int32())})
+
+
+@pytest.mark.parametrize("change", ["a commit", "the schema"])
+def test_what_happens_between_tasks_and_commit_is_seen_by_it(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    sink = opened_sink(graph, monkeypatch)
+    written = sink.write(iter([PEOPLE.slice(1)]))
+    if change == "a commit":
+        run(graph, 'insert Person { name: "bob" }')
+    else:
+        graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  @range(age, 5..40)"))
+
+    with pytest.raises(LoadError, match="exists already" if change == "a commit" else "range"):
+        sink.commit([None, written])
+
+    assert (leftovers(graph), orphans(graph)) == ([], [])
+    assert "bob" not in people(graph) or change == "a commit"
+
+
+def test_the_files_of_a_save_are_noted_until_it_ends(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = opened_sink(graph, monkeypatch)
+    sink.write(iter([PEOPLE]))
+    notes = [name for name in leftovers(graph) if name.endswith(".note")]
+    protected = find_noted_files(graph._session.store)
+
+    sink.abort([])
+
+    assert len(notes) == 1
+    assert any("/data/" in one for one in protected)
+    assert (leftovers(graph), orphans(graph)) == ([], [])
 
 
 def test_a_merge_keeps_what_its_columns_leave_out(graph: og.Graph, spark: SparkSession) -> None:

@@ -4,9 +4,9 @@ The changes of other commits since the base are few, so they are held, and the w
 The rows were checked against the base itself before.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,20 @@ from omnigraph.storage.version_diff import diff_versions
 ID = "id"
 # Streams columns of the write's own rows, from the start at each call.
 RowSource: TypeAlias = Callable[[], Iterator[pa.RecordBatch]]
+
+
+@runtime_checkable
+class MatchingRows(Protocol):
+    """A `RowSource` that finds the rows with some values quicker than by streaming all of them."""
+
+    def iter_matching(self, wanted: Mapping[int, pa.Array]) -> Iterator[pa.RecordBatch]:
+        """Yield at least the rows that have one of the values of any of these columns, which are given by number."""
+        ...
+
+
+def _iter_matching(rows: RowSource, wanted: Mapping[int, pa.Array]) -> Iterator[pa.RecordBatch]:
+    source: object = rows
+    return source.iter_matching(wanted) if wanted and isinstance(source, MatchingRows) else rows()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +107,13 @@ class StreamedValuesAbsent:
         if not added.num_rows:
             return None
         clashing: list[pa.Array] = []
-        for batch in self.rows():
+        # By one text suffices. Zeros are equal with either sign, so numbers are compared below only.
+        texts = {
+            number: concat_chunks(added.column(name))
+            for number, name in enumerate(self.columns)
+            if pa.types.is_string(added.column(name).type)
+        }
+        for batch in _iter_matching(self.rows, dict([*texts.items()][:1])):
             values = normalize_zeros(pa.Table.from_batches([batch])).select(list(self.columns))
             matches = added.join(values, list(self.columns), join_type="left semi")
             clashing.append(concat_chunks(matches.column(ID)))
@@ -128,7 +148,8 @@ class StreamedCountsWithin:
         ids = StringHashIndex(concat_chunks(existing.column(ID)))
         own_counts = np.zeros(len(touched), np.int64)
         is_replaced = np.zeros(existing.num_rows, np.bool_)
-        for batch in self.rows():
+        wanted = {0: concat_chunks(existing.column(ID)), 1: touched}
+        for batch in _iter_matching(self.rows, wanted):
             positions = values.find_positions(batch.column(self.column))
             own_counts += np.bincount(positions[positions >= 0], minlength=len(touched))
             replaced = ids.find_positions(batch.column(ID))
@@ -160,7 +181,7 @@ class StreamedReferencesAbsent:
             return None
         is_retained = np.zeros(len(referenced), np.bool_)
         keys = StringHashIndex(referenced)
-        for batch in self.rows():
+        for batch in _iter_matching(self.rows, {0: referenced}):
             positions = keys.find_positions(batch.column(0))
             is_retained[positions[positions >= 0]] = True
         # References to rows that the write keeps, or adds, stay valid.
@@ -178,7 +199,7 @@ def _find_matching_ids(ids: pa.Array | pa.ChunkedArray, rows: RowSource) -> pa.A
         return candidates
     is_matched = np.zeros(len(candidates), np.bool_)
     keys = StringHashIndex(candidates)
-    for batch in rows():
+    for batch in _iter_matching(rows, {0: candidates}):
         positions = keys.find_positions(batch.column(0))
         is_matched[positions[positions >= 0]] = True
     return candidates.filter(pa.array(is_matched))

@@ -52,14 +52,16 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class TaskJournal:
     """The note of one task, updated as it writes. Call `begin` before the first file.
 
-    Once the phase of the task is closed, every method raises FencedError, and removes all files of the task.
+    Once the phase of the task is closed, every method raises FencedError, and removes all files of the task. Without a
+    phase, it is a task of a write that has no sidecar yet: its files count until its note is cleared.
     """
 
-    def __init__(self, store: GraphStorage, operation_id: str, phase: int, task: int) -> None:
+    def __init__(self, store: GraphStorage, operation_id: str, phase: int | None, task: int) -> None:
         self._store = store
         self._operation_id = operation_id
         self._phase = phase
-        self._task = f"{phase}-{task}-{draw_bytes(4).hex()}"
+        start = SAVED_PREFIX if phase is None else f"{phase}-"
+        self._task = f"{start}{task}-{draw_bytes(4).hex()}"
         self._etag = ""
         self._lock = create_lock()
         # When the stored note first named each file, by the clock that only goes forward; None: not yet.
@@ -75,7 +77,7 @@ class TaskJournal:
         data = encode_with_checksum(Note())
         self._etag = self._store.objects.put_if_absent(self._key, data)
         # Read after the put: a phase that is closed from now on finds the note.
-        if read_phase(self._store, self._operation_id) != self._phase:
+        if self._phase is not None and read_phase(self._store, self._operation_id) != self._phase:
             self._discard()
 
     def on_begin(self, files: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ from omnigraph.ids import Ids
 from omnigraph.lang.spelling import find_closest
 from omnigraph.locations import parse_scheme, resolve_local_path
 from omnigraph.ops.open_table import TypeMissingError
-from omnigraph.schema.catalog import AnyType, Catalog
+from omnigraph.schema.catalog import AnyType, Catalog, EdgeType
 from omnigraph.storage.blob_sources import NO_SOURCES, BlobSources
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile, find_remote_files
 
@@ -267,7 +267,7 @@ def _expand_typed(
     source: TypedSource, type_: AnyType, storage: Mapping[str, str] | None, *, is_partial: bool, blobs: BlobSources
 ) -> Iterator[InputSource]:
     if isinstance(source.data, ArrowStream):
-        name = f"<{'edges' if source.is_edge else 'nodes'} {type_.name}>"
+        name = format_input(type_)
         table = TypedTable(
             label=name, data=source.data, type=type_, columns=source.columns, is_partial=is_partial, blobs=blobs
         )
@@ -283,22 +283,27 @@ def _expand_typed(
         yield InputSource(name=str(path), type=type_, size=_measure_size(path), source=file)
 
 
+def format_input(type_: AnyType) -> str:
+    """Return the name of a table of rows, for messages."""
+    return f"<{'edges' if isinstance(type_, EdgeType) else 'nodes'} {type_.name}>"
+
+
 # --- paths -------------------------------------------------------------------------------------------
 
 
 def list_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[InputFile]:
     """Return the files that a path, directory or pattern selects. Raises what `expand_inputs` raises for paths."""
-    return [found.file for found in find_files(address, storage)]
+    return [selected.file for selected in find_files(address, storage)]
 
 
-class ListedFile(NamedTuple):
+class SelectedFile(NamedTuple):
     """A file, and the values in the names of the directories between it and what was asked for."""
 
     file: InputFile
     partition: Mapping[str, str | None]
 
 
-def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[ListedFile]:
+def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> Sequence[SelectedFile]:
     """Return the files as `list_files` does, with the values that the names of directories hold."""
     text = os.fspath(address)
     match parse_scheme(text):
@@ -314,7 +319,7 @@ def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
             return _list_files_below(path)
         # Before patterns: a name with `[` may be that of a file.
         if path.exists():
-            return [ListedFile(path, {})]
+            return [SelectedFile(path, {})]
         if not _PATTERN_SIGNS & set(text):
             raise FileMissingError(text)
         matched = sorted(Path(match) for match in glob.glob(text, recursive=True))  # noqa: PTH207 - also absolute patterns
@@ -323,10 +328,10 @@ def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
         raise MissingError.no_input(text, "no file matches the pattern")
     # A pattern such as `**` matches a directory and the files below it. What it matches holds no values: so a pattern
     # leaves them out.
-    return list({found.file: found for found in files}.values())
+    return list({selected.file: selected for selected in files}.values())
 
 
-def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[ListedFile]:
+def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[SelectedFile]:
     """Return the objects that an address selects, by the same rules as for directories and patterns."""
     matches = find_remote_files(address, storage)
     if not matches and not _PATTERN_SIGNS & set(address):
@@ -335,25 +340,25 @@ def _list_remote_files(address: str, storage: Mapping[str, str]) -> list[ListedF
     if not visible:
         raise MissingError.no_input(address, "no object matches the pattern or is below it, apart from hidden ones")
     # Of names below the matched one the last is the object, those before it are directories.
-    return [ListedFile(match.file, _parse_partitions(match.remaining_names[:-1])) for match in visible]
+    return [SelectedFile(match.file, _parse_partitions(match.remaining_names[:-1])) for match in visible]
 
 
 def _parse_partitions(directories: Iterable[str]) -> dict[str, str | None]:
     return dict(pair for directory in directories if (pair := parse_partition(directory)) is not None)
 
 
-def _list_matched_files(path: Path) -> list[ListedFile]:
-    return _list_files_below(path) if path.is_dir() else [ListedFile(path, {})]
+def _list_matched_files(path: Path) -> list[SelectedFile]:
+    return _list_files_below(path) if path.is_dir() else [SelectedFile(path, {})]
 
 
-def _list_files_below(directory: Path, above: tuple[str, ...] = ()) -> list[ListedFile]:
-    files: list[ListedFile] = []
+def _list_files_below(directory: Path, above: tuple[str, ...] = ()) -> list[SelectedFile]:
+    files: list[SelectedFile] = []
     # By name, so that the order of the records, and of their problems, is the same in every run.
     for entry in sorted(directory.iterdir()):
         if _is_hidden(entry.name):
             continue
         if not entry.is_dir():
-            files.append(ListedFile(entry, _parse_partitions(above)))
+            files.append(SelectedFile(entry, _parse_partitions(above)))
         else:
             files += _list_files_below(entry, (*above, entry.name))
     if not files:

@@ -1,8 +1,10 @@
 """Write one type's rows through the data source `omnigraph`: each `df.write` and each streaming batch is one commit.
 
 Spark calls a source's code in Python processes that can't start jobs. So tasks store their rows in chunks beside the
-graph's control objects, and the commit is a load of these chunks, with all checks of a load. Its memory is bounded, but
-it runs in one process; `graph.spark.load` and `graph.spark.stream` check on all executors instead.
+graph's control objects, and the commit is a load of these chunks, with all checks of a load. In an append or overwrite,
+tasks also decode, check and stage their rows, so the commit reads keys only, unless some rows may be wrong. Its memory
+is bounded, but it runs in one process, as do merges and the batches of streams; `graph.spark.load` and
+`graph.spark.stream` check on all executors instead.
 """
 
 import io
@@ -14,21 +16,26 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from omnigraph.api import load_runtime
-from omnigraph.commit.task_journal import SAVED_PREFIX
+from omnigraph.commit.task_journal import SAVED_PREFIX, TaskJournal, clear
 from omnigraph.engine.bulk.load_batch import LoadMode
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
 from omnigraph.ops.load import load
 from omnigraph.ops.load_call import LoadCall, LoadResult
-from omnigraph.ops.load_inputs import LoadInput, TypedSource, expand_inputs
+from omnigraph.ops.load_inputs import LoadInput, TypedSource, expand_inputs, format_input
 from omnigraph.ops.load_local import read_locally
 from omnigraph.ops.open import open_session
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import EdgeType
+from omnigraph.spark.load.load_spec import LoadSpec, build_spec
+from omnigraph.spark.load.load_task import SplitResult, decode_result, encode_result, stage_batches
+from omnigraph.spark.load.saved_records import SavedRows, build_saved_reader
+from omnigraph.spark.load.stored_chunks import StoredChunks
 from omnigraph.spark.read.table_scan import find_type
 from omnigraph.spark.session.error_translation import name_errors
 from omnigraph.spark.session.graph_location import GraphLocation
 from omnigraph.spark.session.handshake import Build, check_build
-from omnigraph.storage.layout import RECOVERY, build_job_key
+from omnigraph.storage.graph_storage import GraphStorage
+from omnigraph.storage.layout import build_job_key
 from omnigraph.storage.object_store import ObjectStore
 
 # A task holds up to one chunk in memory, and the commit reads one chunk at a time.
@@ -59,6 +66,11 @@ class WriteTarget:
         session = open_session(self.location.uri, is_read_only=is_read_only, runtime=load_runtime(storage or None))
         return session if self.branch is None else session.checkout(self.branch)
 
+    def build_spec(self, operation_id: str) -> LoadSpec:
+        """Return what tasks need to stage rows by the newest state."""
+        session = self._open(is_read_only=True)
+        return build_spec(session, session.head(), operation_id)
+
     def check_columns(self, schema: pa.Schema) -> None:
         """Check, before a task runs, that the type exists and that its rows can be built from the columns.
 
@@ -86,6 +98,9 @@ class WrittenChunks(WriterCommitMessage):
     operation_id: str
     keys: list[str]
     query_id: str | None = None
+    partition: int = 0
+    staged: bytes | None = None
+    """The encoded result of the task for its rows, if it has staged them."""
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -96,17 +111,19 @@ class BatchSink(DataSourceArrowWriter):
         self._schema = schema
         self._operation_id = operation_id
         self._driver = driver
+        # What tasks need to stage rows; in a merge they would lack the committed ones.
+        self._spec = None if target.mode is LoadMode.MERGE else target.build_spec(operation_id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Store the rows of one task in chunks."""
+        """Store the rows of one task in chunks, and stage them."""
         with name_errors():
             check_build(self._driver)
-            return _write_chunks(self._target, self._operation_id, iterator)
+            return _write_chunks(self._target, self._operation_id, iterator, self._spec)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Load the chunks of all tasks, in one commit."""
+        """Load the rows of all tasks, in one commit."""
         with name_errors():
-            _commit(self._target, self._schema, _select_messages(messages))
+            _commit(self._target, self._schema, _select_messages(messages), self._spec)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - failed tasks sent none
         """Remove all chunks, after a task has failed permanently."""
@@ -152,20 +169,47 @@ def build_batch_key(query_id: str, batch_id: int) -> str:
 # --- a task ------------------------------------------------------------------------------------------
 
 
-def _write_chunks(target: WriteTarget, operation_id: str, batches: Iterator[pa.RecordBatch]) -> WrittenChunks:
+def _write_chunks(
+    target: WriteTarget, operation_id: str, batches: Iterator[pa.RecordBatch], spec: LoadSpec | None = None
+) -> WrittenChunks:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - only tasks write
     objects = target.location.open_store().objects
-    keys: list[str] = []
+    written = WrittenChunks(
+        operation_id, [], context.getLocalProperty(QUERY_ID_PROPERTY), partition=context.partitionId()
+    )
+    stored = _store_chunks(objects, operation_id, context.taskAttemptId(), batches, written.keys)
+    if spec is None:
+        for _ in stored:
+            pass
+    else:
+        written.staged = encode_result(_stage(target, spec, written.partition, stored))
+    return written
+
+
+def _store_chunks(
+    objects: ObjectStore, operation_id: str, attempt: int, batches: Iterator[pa.RecordBatch], keys: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches, which are stored in chunks on the way; add the keys of these to `keys`."""
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         pending.append(batch)
         if sum(waiting.nbytes for waiting in pending) >= CHUNK_BYTES:
-            keys.append(_put_chunk(objects, operation_id, context.taskAttemptId(), len(keys), pending))
+            keys.append(_put_chunk(objects, operation_id, attempt, len(keys), pending))
             pending = []
+        yield batch
     if any(waiting.num_rows for waiting in pending):
-        keys.append(_put_chunk(objects, operation_id, context.taskAttemptId(), len(keys), pending))
-    return WrittenChunks(operation_id, keys, context.getLocalProperty(QUERY_ID_PROPERTY))
+        keys.append(_put_chunk(objects, operation_id, attempt, len(keys), pending))
+
+
+def _stage(target: WriteTarget, spec: LoadSpec, partition: int, batches: Iterator[pa.RecordBatch]) -> SplitResult:
+    worker = spec.create_worker()
+    # The write has no sidecar yet, whose phase its tasks would belong to.
+    journal = TaskJournal(worker.store, spec.operation_id, None, partition)
+    journal.begin()
+    type_ = find_type(worker.catalog, target.type)
+    table = TypedTable(type=type_, columns={}, blobs=spec.blobs, data=pa.table({}), label=format_input(type_))
+    return stage_batches(worker, journal, partition, table, batches)
 
 
 def _put_chunk(
@@ -188,15 +232,18 @@ def _select_messages(messages: Sequence[WriterCommitMessage | None]) -> list[Wri
     return [message for message in messages if isinstance(message, WrittenChunks)]
 
 
-def _commit(target: WriteTarget, schema: pa.Schema, written: Sequence[WrittenChunks]) -> LoadResult | None:
+def _commit(
+    target: WriteTarget, schema: pa.Schema, written: Sequence[WrittenChunks], spec: LoadSpec | None = None
+) -> LoadResult | None:
     session = target.open_session()
-    keys = [key for chunks in written for key in chunks.keys]
+    keys, staged = _order_tasks(written)
     # An overwrite without rows still empties the table; other modes have nothing to do.
-    if not keys and target.mode is not LoadMode.OVERWRITE:
+    if not any(keys) and target.mode is not LoadMode.OVERWRITE:
+        _clear_all(session.store, written)
         return None
     try:
         type_ = find_type(session.load_catalog(session.head().snapshot), target.type)
-        rows = _ChunkedRows(session.store.objects, keys, schema)
+        rows = StoredChunks(objects=session.store.objects, tasks=keys, schema=schema)
         source = TypedSource(type=type_.name, is_edge=isinstance(type_, EdgeType), data=rows)
         call = LoadCall(
             input=LoadInput(typed=(source,)),
@@ -206,42 +253,34 @@ def _commit(target: WriteTarget, schema: pa.Schema, written: Sequence[WrittenChu
             idempotency_key=target.idempotency_key,
             is_known_by_key=True,  # the chunks of tasks come in any order
         )
-        return load(session, call, read_locally)
+        reader = read_locally if spec is None else build_saved_reader(SavedRows(spec=spec, results=staged))
+        return load(session, call, reader)
     finally:
-        for operation_id in {chunks.operation_id for chunks in written}:
-            _delete_chunks(session.store.objects, operation_id)
+        _clear_all(session.store, written)
 
 
-@dataclass(frozen=True, slots=True)
-class _ChunkedRows:
-    """The rows of chunks as an Arrow stream that reads one chunk at a time and can be opened repeatedly."""
-
-    objects: ObjectStore
-    keys: Sequence[str]
-    schema: pa.Schema
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return a new stream, as Arrow's PyCapsule interface defines it."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._iter_batches()).__arrow_c_stream__(requested_schema)
-
-    def _iter_batches(self) -> Iterator[pa.RecordBatch]:
-        for key in self.keys:
-            with pa.ipc.open_stream(self.objects.get(key).data) as reader:
-                for batch in reader:
-                    yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+def _order_tasks(written: Sequence[WrittenChunks]) -> tuple[tuple[tuple[str, ...], ...], list[SplitResult]]:
+    """Return the keys and the result of each task by the number of its partition, also of those without rows."""
+    by_partition = {chunks.partition: chunks for chunks in written}
+    count = max(by_partition, default=-1) + 1
+    keys = tuple(tuple(by_partition[number].keys) if number in by_partition else () for number in range(count))
+    results = [SplitResult(split=number) for number in range(count)]
+    for number, chunks in by_partition.items():
+        if chunks.staged is not None:
+            results[number] = decode_result(chunks.staged)
+    return keys, results
 
 
 def _clear(target: WriteTarget, operation_id: str) -> None:
-    """Remove the chunks of every task of an operation, including failed ones."""
-    _delete_chunks(target.location.open_store().objects, operation_id)
+    """Remove the chunks and staged files of every task of an operation, including failed ones."""
+    clear(target.location.open_store(), operation_id)
 
 
-def _delete_chunks(objects: ObjectStore, operation_id: str) -> None:
-    """Delete the chunks of a finished write or batch, including those of failed and repeated tasks.
+def _clear_all(store: GraphStorage, written: Sequence[WrittenChunks]) -> None:
+    """Remove what the tasks of a finished write or batch have left, including failed and repeated ones.
 
-    Chunks that a task stores even later are removed by recovery once they are old.
+    Once the commit has taken over the files of tasks, no note names these. What a task stores even later is removed by
+    recovery once it is old.
     """
-    prefix = build_job_key(operation_id, "")
-    for info in objects.list_under(RECOVERY):
-        if info.key.startswith(prefix):
-            objects.delete(info.key)
+    for operation_id in {chunks.operation_id for chunks in written}:
+        clear(store, operation_id)

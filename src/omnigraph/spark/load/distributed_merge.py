@@ -4,11 +4,9 @@ The driver holds the names of chunks and fragments only. If the key shuffle find
 decides on the driver what is wrong, and the merge is run again without the rejected rows (decision 37).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-
-import pyarrow as pa
 
 from omnigraph.commit.requirements import Requirement
 from omnigraph.commit.streamed_requirements import StreamedRowsUnchanged
@@ -16,17 +14,17 @@ from omnigraph.engine.constraints.streamed_rows import require_ends, require_val
 from omnigraph.engine.view import View
 from omnigraph.ops.load_call import TypeCounts
 from omnigraph.ops.write_tables import TableWrite
-from omnigraph.schema.arrow import ID
 from omnigraph.schema.catalog import AnyType, EdgeType
 from omnigraph.spark.load.id_join import ChunkGroup, group_chunks, split_fragments
 from omnigraph.spark.load.key_hashes import WantedKeys
 from omnigraph.spark.load.key_shuffle import KeyRules, KeySource, plan_key_sources
 from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_spec import LoadSpec
-from omnigraph.spark.load.load_state import StagedColumns, sum_fragment_rows
+from omnigraph.spark.load.load_state import sum_fragment_rows
 from omnigraph.spark.load.merge_fill_task import DeletionResult, DeletionTask, FillResult, MergeFill, plan_deletions
 from omnigraph.spark.load.merge_probe_task import MergeProbe
 from omnigraph.spark.load.row_chunks import RowChunk
+from omnigraph.spark.load.row_filter import OwnRows, RowFilter, StoredRows, build_column_reader
 from omnigraph.spark.load.task_phases import Phases
 from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.storage.column_hashing import Hashes
@@ -43,6 +41,7 @@ class StagedMerge:
     view: View
     groups: tuple[ChunkGroup, ...]
     fills: list[FillResult]
+    filter_rows: RowFilter
     deletions: list[DeletionResult] = field(default_factory=list)
 
     def count_changes(self, name: str) -> TypeCounts:
@@ -99,37 +98,21 @@ class StagedMerge:
         requirements: list[Requirement] = []
         for type_ in self.types:
             # The ids of all rows, also of unchanged ones: those have no staged row, so they are read from the chunks.
-            ids = ChunkIds(store, self._list_chunks(type_.name))
+            chunks = tuple(StoredRows(rows=chunk.rows, chunk=chunk.key) for chunk in self._list_chunks(type_.name))
+            ids = OwnRows(store, chunks, self.filter_rows)
             requirements.append(StreamedRowsUnchanged(table_key=type_.table_key, rows=ids))
-            read = partial(self._build_columns, type_)
+            table = self.view.get_table(type_)
+            read = build_column_reader(table, self.list_fragments(type_.name), self.filter_rows)
             requirements += require_values(type_, read)
             if isinstance(type_, EdgeType):
                 requirements += require_ends(type_, self.view.catalog, read)
         return requirements
-
-    def _build_columns(self, type_: AnyType, *names: str) -> StagedColumns:
-        return StagedColumns(self.view.get_table(type_), tuple(self.list_fragments(type_.name)), names)
 
     def _list_deletions(self, name: str) -> list[DeletionResult]:
         return [deletion for deletion in self.deletions if deletion.type == name]
 
     def _list_chunks(self, name: str) -> tuple[RowChunk, ...]:
         return tuple(chunk for group in self.groups if group.type == name for chunk in group.chunks)
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkIds:
-    """A stream of the ids of all rows in chunks, read again on every call."""
-
-    store: GraphStorage
-    chunks: tuple[RowChunk, ...]
-
-    def __call__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the id column of every batch, from the start."""
-        for chunk in self.chunks:
-            with pa.ipc.open_stream(self.store.objects.get(chunk.key).data) as reader:
-                for batch in reader:
-                    yield batch.select([ID])
 
 
 class DistributedMerge:
@@ -159,7 +142,7 @@ class DistributedMerge:
                 groups=self.groups, phase=phase.number, only_known=self.jobs.call.only_known, left_out=left_out
             )
             fills = self.jobs.fill_groups(self.spec, work, self._fragment_ranges, self._keys)
-            merge = StagedMerge(self.view, self.groups, fills)
+            merge = StagedMerge(self.view, self.groups, fills, partial(self.jobs.filter_rows, self.spec))
             # Leaving the phase without `keep` removes all files that its tasks have written.
             if any(fill.suspects or fill.unsure for fill in fills) or not self._is_clean(merge):
                 return None

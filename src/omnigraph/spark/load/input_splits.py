@@ -36,6 +36,7 @@ from omnigraph.errors import FileDeniedError, FileMissingError, FileUnreadableEr
 from omnigraph.ids import Ids
 from omnigraph.locations import parse_scheme
 from omnigraph.ops.load_inputs import GraphLines, InputSource
+from omnigraph.spark.load.stored_chunks import StoredChunks
 from omnigraph.spark.session.master import is_own_machine
 from omnigraph.spark.spark_errors import SparkUsageError
 from omnigraph.storage.s3_input_files import InputFile, RemoteFile
@@ -335,7 +336,7 @@ class SplitRows:
                 yield from self._read_lines(file, read_line_chunks(path, part))
             case TypedFile() as file:
                 yield from self._read_numbered(replace(file, part=part))
-            case TypedTable(data=SpooledTable() as table) as typed:
+            case TypedTable(data=(SpooledTable() | StoredChunks()) as table) as typed:
                 batches = replace(table, start=self._split.start, end=self._split.end)
                 yield from self._read_numbered(replace(typed, data=batches))
             case _:

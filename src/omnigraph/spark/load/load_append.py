@@ -1,6 +1,7 @@
 """Append or overwrite on Spark: stage rows while they are read, check them by a key shuffle, publish one commit."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -85,19 +86,24 @@ class SparkRecords:
     def read(self) -> None:
         """Read all input, and stage its rows."""
         self.armed, self._phases = self._input.begin(keeps_staged=True, spark=self._jobs.spark)
-        with self._open.open_phase() as phase:
-            results = self._jobs.run_splits(self._input.spec, phase.number, StageWork(), doing="read", is_first=True)
-            self.unreadable = self._input.take_over(results, self.rejects)
-            self.export = self._input.export
-            self.staged = StagedLoad({result.split: result for result in results})
-            phase.keep(self._list_staged_files(results))
-            # Read again if rows that are checked by themselves come in between.
-            rejects = [key for result in results for key in result.rejects.objects]
-            phase.keep_scratch(rejects)
-            self._has_rejects = bool(rejects)
+        results = self._stage(self._phases)
+        self.unreadable = self._input.take_over(results, self.rejects)
+        self.export = self._input.export
+        self.staged = StagedLoad({result.split: result for result in results})
         self._staged_check = StagedCheck(
             self._session.store, self._input, self._jobs, self.staged, self._open, self.unreadable, self._restage
         )
+
+    def _stage(self, phases: Phases) -> Sequence[SplitResult]:
+        """Stage all rows in tasks, and return the result of each split."""
+        with phases.open_phase() as phase:
+            results = self._jobs.run_splits(self._input.spec, phase.number, StageWork(), doing="read", is_first=True)
+            phase.keep(self._list_staged_files(results))
+            # The rejected records of tasks are read after this phase.
+            rejects = [key for result in results for key in result.rejects.objects]
+            phase.keep_scratch(rejects)
+            self._has_rejects = bool(rejects)
+        return results
 
     def check(self, view: View, *, leaves_out: bool) -> LoadBatch:
         """Check all rows on this state, and return a batch of the suspect rows with what is wrong."""
@@ -158,7 +164,7 @@ class SparkRecords:
 
     def build_requirements(self, batch: LoadBatch) -> Sequence[Requirement]:
         """Return the requirements that must hold until the load is published."""
-        return build_requirements(batch, self.staged)
+        return build_requirements(batch, self.staged, partial(self._jobs.filter_rows, self._input.spec))
 
     def _restage(self, left_out: Mapping[tuple[int, str], LeftOutRows]) -> None:
         """Stage the splits and types again whose left-out rows differ from those left out so far."""
@@ -168,7 +174,7 @@ class SparkRecords:
             (split, name): left_out.get((split, name), LeftOutRows())
             for key in {*current, *left_out}
             if current.get(key) != left_out.get(key)
-            for split, name in self._list_staged_with(*key)
+            for split, name in self.staged.list_with_type(self._input.find_pack(key[0]), key[1])
         }
         if not changed:
             return
@@ -187,11 +193,6 @@ class SparkRecords:
         for name, fragments in replaced.items():
             for file in self._list_fragment_files(name, fragments):
                 self._session.store.objects.delete(file)
-
-    def _list_staged_with(self, split: int, name: str) -> list[tuple[int, str]]:
-        """Return the splits that have rows of the type and are in the same pack, with the type."""
-        pack = self._input.find_pack(split)
-        return [(other, name) for other in pack if name in self.staged.results[other].types]
 
     def _list_staged_files(self, results: Sequence[SplitResult]) -> list[str]:
         files: list[str] = []

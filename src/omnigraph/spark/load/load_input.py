@@ -14,15 +14,12 @@ from omnigraph.engine.bulk.rejected_records import UnreadableRecords
 from omnigraph.engine.bulk.temp_directory import TempDirectory
 from omnigraph.engine.decoding.record_error import ColumnError
 from omnigraph.engine.decoding.typed_files import TypedTable, read_typed
-from omnigraph.faults import ArmedFaults, Faults, NoFaults
-from omnigraph.ids import draw_bits
 from omnigraph.ops.load import OPERATION
 from omnigraph.ops.load_call import LoadCall
 from omnigraph.ops.load_inputs import InputSource, LoadInput, expand_inputs, resolve_type
 from omnigraph.ops.load_local import choose_unit, is_repeatable
 from omnigraph.ops.session import Session
 from omnigraph.schema.catalog import AnyType
-from omnigraph.schema.catalog_codec import encode_catalog
 from omnigraph.spark.load.input_splits import (
     TARGET_BYTES,
     Split,
@@ -34,11 +31,11 @@ from omnigraph.spark.load.input_splits import (
 )
 from omnigraph.spark.load.load_spec import (
     FIRST_FRAME_SPLIT,
-    JOB_BITS,
     MAX_FRAMES,
     SPLITS_PER_FRAME,
     FrameSource,
     LoadSpec,
+    build_spec,
     check_parts,
 )
 from omnigraph.spark.load.load_task import SplitResult
@@ -136,6 +133,25 @@ class SparkInput:
     def begin(self, *, keeps_staged: bool, spark: SparkSession | None = None) -> tuple[ArmedWrite, Phases]:
         """Plan the splits, for the cores of Spark, and announce the load before any file is written."""
         session, call = self._session, self.call
+        inputs, splits, packs = self._plan(spark)
+        armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=keeps_staged)
+        try:
+            phases = Phases(session.store, armed)
+            self._spec = replace(
+                self._create_spec(phases.operation_id),
+                inputs=tuple(inputs),
+                units=tuple(self._units),
+                splits=tuple(splits),
+                packs=tuple(packs),
+                frames=tuple(frame for frame, _ in self.frames),
+            )
+        except BaseException as error:  # an interrupt too: no file was written yet
+            abandon(session.log, armed, (), error)
+            raise
+        return armed, phases
+
+    def _plan(self, spark: SparkSession | None) -> tuple[list[InputSource], list[Split], list[range]]:
+        """Return the inputs as tasks read them, their splits, and the packs of these."""
         inputs = spool_inputs(self.sources, self._scratch.directory)
         # Planned with paths as they were given, because errors of planning quote them.
         planned = None if spark is None else plan_in_tasks(spark, inputs, target_bytes=self._split_bytes)
@@ -145,38 +161,17 @@ class SparkInput:
         packs = pack_splits(splits, target_bytes=self._split_bytes, cores=cores)
         check_parts("the files", len(splits), FIRST_FRAME_SPLIT)
         check_parts("the DataFrames", len(self.frames), MAX_FRAMES)
-        armed = arm(session.log, self._head, operation=OPERATION, actor=call.actor, keeps_staged=keeps_staged)
-        try:
-            phases = Phases(session.store, armed)
-            self._spec = self._build_spec(phases.operation_id, inputs, splits, packs)
-        except BaseException as error:  # an interrupt too: no file was written yet
-            abandon(session.log, armed, (), error)
-            raise
-        return armed, phases
+        return inputs, splits, packs
 
-    def _build_spec(
-        self, operation_id: str, inputs: Sequence[InputSource], splits: Sequence[Split], packs: Sequence[range]
-    ) -> LoadSpec:
-        session, call = self._session, self.call
-        now = int(session.runtime.clock.now().timestamp() * 1000)
-        return LoadSpec(
-            uri=session.uri,
-            storage=tuple(sorted((session.store.lance_options or {}).items())),
-            operation_id=operation_id,
-            catalog=encode_catalog(self.catalog),
-            pins={key: (pin.path, str(pin.version)) for key, pin in self._head.snapshot.pins.items()},
-            blobs=session.blob_sources,
-            inputs=tuple(inputs),
-            units=tuple(self._units),
-            splits=tuple(splits),
-            packs=tuple(packs),
+    def _create_spec(self, operation_id: str) -> LoadSpec:
+        """Return the spec without inputs."""
+        call = self.call
+        return build_spec(
+            self._session,
+            self._head,
+            operation_id,
             keeps_left_out=call.mode is LoadMode.MERGE or call.on_error is not None,
             keeps_rejected=call.on_error is not None,
-            seed=draw_bits(64),
-            # A ULID: the time, random bits of the job, and zeros where tasks put the split and the row.
-            first_id=(now << JOB_BITS | draw_bits(JOB_BITS)) << (80 - JOB_BITS),
-            faults=_select_task_faults(session.runtime.faults),
-            frames=tuple(frame for frame, _ in self.frames),
         )
 
     def take_over(self, results: Sequence[SplitResult], rejects: UnreadableRecords) -> set[str]:
@@ -237,11 +232,6 @@ class SparkInput:
     def close(self) -> None:
         """Remove the spooled files."""
         self._scratch.close()
-
-
-def _select_task_faults(faults: Faults) -> Faults:
-    """Return faults that can be sent to another process; other faults of a test stay on the driver."""
-    return faults if isinstance(faults, ArmedFaults) else NoFaults()
 
 
 def _iter_frames(session: Session, call: LoadCall, head: Head) -> Iterator[tuple[FrameSource, DataFrame]]:

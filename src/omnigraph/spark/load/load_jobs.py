@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ from omnigraph.spark.load.load_task import (
     build_frame_task,
     build_split_task,
     decode_result,
+    encode_payload,
     run_splits,
 )
 from omnigraph.spark.load.merge_fill_task import (
@@ -51,10 +53,12 @@ from omnigraph.spark.load.repeated_rows import (
     STORED_DDL,
     ListedIds,
     RepeatedRows,
+    encode_rows,
     find_repeats,
     iter_listed_ids,
     store_repeats,
 )
+from omnigraph.spark.load.row_filter import StoredRows, Wanted, select_wanted
 from omnigraph.spark.load.separate_keys import StoredHashes, SuspiciousKeys
 from omnigraph.spark.session.connect import count_parallel_tasks
 from omnigraph.spark.session.error_translation import carry_errors
@@ -160,8 +164,7 @@ class LoadJobs:
         `phase`.
         """
         if keys <= self.max_local_keys:
-            suspicious = self._find_suspicious_keys_here(spec, sources, rules)
-            return SuspiciousKeys.from_parts({role: [hashes] for role, hashes in suspicious.items()}, ())
+            return SuspiciousKeys.from_parts(_find_suspicious_keys_here(spec, sources, rules, keys), ())
         count = len(sources)
         buckets = self._choose_buckets(keys)
         key_frame = map_tasks(self.spark.range(0, count, 1, count), _build_key_task(spec, sources, buckets), KEYS_DDL)
@@ -175,6 +178,19 @@ class LoadJobs:
                 returned.setdefault(row["role"], []).append(np.frombuffer(bytes(row["payload"]), np.uint64))
         stored = [(row["role"], StoredHashes(key=row["stored"], count=row["count"])) for row in rows if row["stored"]]
         return SuspiciousKeys.from_parts(returned, stored)
+
+    def filter_rows(
+        self, spec: LoadSpec, parts: Sequence[StoredRows], wanted: Wanted
+    ) -> Iterator[pa.RecordBatch] | None:
+        """Return the rows of staged fragments that have one of these values; None if the driver reads them sooner."""
+        rows = sum(part.rows for part in parts)
+        if rows <= self.max_local_keys:
+            return None
+        count = len(parts)
+        frame = map_tasks(self.spark.range(0, count, 1, count), _build_filter_task(spec, parts, wanted), RESULT_SCHEMA)
+        on_progress = build_progress_callback(self.call, "check", rows=lambda: rows)
+        payloads = run_job(self.spark, frame.collect, description="omnigraph load: rebase", on_progress=on_progress)
+        return (batch for row in payloads for batch in pa.ipc.open_stream(bytes(row["payload"])))
 
     def find_repeated_rows(
         self, spec: LoadSpec, phase: int, listed: Sequence[ListedIds], rows: int
@@ -219,17 +235,31 @@ class LoadJobs:
         rows = run_job(self.spark, frame.collect, description="omnigraph load: replace", on_progress=on_progress)
         return [decode_deletion_result(bytes(row["payload"])) for row in rows]
 
-    def _find_suspicious_keys_here(
-        self, spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules
-    ) -> dict[str, Hashes]:
-        parts: dict[str, list[Hashes]] = {}
-        for batch in iter_key_batches(spec, sources, iter(range(len(sources))), 1):
-            _add_hashes(parts, batch)
-        return find_suspicious_keys(decode_catalog(spec.catalog), rules, parts)
-
     def _choose_buckets(self, keys: int) -> int:
         cores = count_parallel_tasks(self.spark)
         return min(max(-(-keys // _KEYS_PER_BUCKET), cores), _MAX_BUCKETS)
+
+
+def _find_suspicious_keys_here(
+    spec: LoadSpec, sources: Sequence[KeySource], rules: KeyRules, keys: int
+) -> dict[str, list[Hashes]]:
+    """Return the suspicious hashes of all buckets, one of which is in memory at a time."""
+    buckets = min(-(-keys // _KEYS_PER_BUCKET), _MAX_BUCKETS) or 1
+    places: dict[int, list[tuple[str, int, int]]] = {}
+    suspicious: dict[str, list[Hashes]] = {}
+    with SpooledTemporaryFile(max_size=8 * _KEYS_PER_BUCKET) as file:
+        for batch in iter_key_batches(spec, sources, iter(range(len(sources))), buckets):
+            for bucket, role, payload in zip(*batch.to_pydict().values(), strict=True):
+                places.setdefault(bucket, []).append((role, file.tell(), len(payload)))
+                file.write(payload)
+        for bucket in sorted(places):
+            parts: dict[str, list[Hashes]] = {}
+            for role, start, size in places[bucket]:
+                file.seek(start)
+                parts.setdefault(role, []).append(np.frombuffer(file.read(size), np.uint64))
+            for role, hashes in find_suspicious_keys(decode_catalog(spec.catalog), rules, parts).items():
+                suspicious.setdefault(role, []).append(hashes)
+    return suspicious
 
 
 def _build_key_task(spec: LoadSpec, sources: Sequence[KeySource], buckets: int) -> TaskBody:
@@ -277,6 +307,19 @@ def _build_listed_task(spec: LoadSpec, listed: Sequence[ListedIds], buckets: int
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     yield from iter_listed_ids(worker, listed[number], buckets)
+
+    return run
+
+
+def _build_filter_task(spec: LoadSpec, parts: Sequence[StoredRows], wanted: Wanted) -> TaskBody:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carry_errors():
+            worker = spec.create_worker()
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    selected = list(select_wanted(worker, parts[number], wanted))
+                    if selected:
+                        yield encode_payload(encode_rows(pa.Table.from_batches(selected)))
 
     return run
 

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from omnigraph.commit.manifest_log import Head
 from omnigraph.commit.pin_usage import build_explaining_handles
 from omnigraph.commit.task_journal import TaskJournal
-from omnigraph.faults import Faults
-from omnigraph.ids import format_ulids
+from omnigraph.faults import ArmedFaults, Faults, NoFaults
+from omnigraph.ids import draw_bits, format_ulids
 from omnigraph.ops.load_inputs import InputSource
+from omnigraph.ops.session import Session
 from omnigraph.options import Durability, Options
 from omnigraph.runtime import Runtime
 from omnigraph.schema.catalog import AnyType, Catalog
-from omnigraph.schema.catalog_codec import decode_catalog
+from omnigraph.schema.catalog_codec import decode_catalog, encode_catalog
 from omnigraph.spark.load.driver_buffer import DriverBuffer, ScratchWriter
 from omnigraph.spark.load.input_splits import Split
 from omnigraph.spark.spark_errors import SparkUsageError
@@ -26,7 +28,7 @@ from omnigraph.storage.uri import parse_uri
 _MAX_OPEN_GRAPHS = 4
 # The 80 random bits of a generated ULID: the job's own, then the number of the split, then that of the row in it.
 _SPLIT_BITS, _ROW_BITS = 24, 28
-JOB_BITS = 80 - _SPLIT_BITS - _ROW_BITS
+_JOB_BITS = 80 - _SPLIT_BITS - _ROW_BITS
 # The first quarter of the split numbers belongs to the files: four million splits.
 FIRST_FRAME_SPLIT = 1 << (_SPLIT_BITS - 2)
 # The limit on the partitions of one DataFrame.
@@ -98,6 +100,36 @@ class LoadSpec:
     def create_worker(self, buffer: dict[str, bytes] | None = None) -> "Worker":
         """Return a worker for this process; a driver that reads splits itself passes a `buffer` for their objects."""
         return Worker(self, buffer)
+
+
+def build_spec(
+    session: Session, head: Head, operation_id: str, *, keeps_left_out: bool = False, keeps_rejected: bool = False
+) -> LoadSpec:
+    """Return a spec without inputs, by the schema and the tables of a state."""
+    now = int(session.runtime.clock.now().timestamp() * 1000)
+    return LoadSpec(
+        uri=session.uri,
+        storage=tuple(sorted((session.store.lance_options or {}).items())),
+        operation_id=operation_id,
+        catalog=encode_catalog(session.load_catalog(head.snapshot)),
+        pins={key: (pin.path, str(pin.version)) for key, pin in head.snapshot.pins.items()},
+        blobs=session.blob_sources,
+        inputs=(),
+        units=(),
+        splits=(),
+        packs=(),
+        keeps_left_out=keeps_left_out,
+        keeps_rejected=keeps_rejected,
+        seed=draw_bits(64),
+        # A ULID: the time, random bits of the job, and zeros where tasks put the split and the row.
+        first_id=(now << _JOB_BITS | draw_bits(_JOB_BITS)) << (80 - _JOB_BITS),
+        faults=_select_task_faults(session.runtime.faults),
+    )
+
+
+def _select_task_faults(faults: Faults) -> Faults:
+    """Return faults that can be sent to another process; other faults of a test stay on the driver."""
+    return faults if isinstance(faults, ArmedFaults) else NoFaults()
 
 
 class Worker:

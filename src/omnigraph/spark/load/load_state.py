@@ -1,16 +1,12 @@
 """Keep the state of a Spark load between its jobs: the result of each split, and the fragments of its rows."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import pyarrow as pa
 
 from omnigraph.spark.load.left_out_rows import LeftOutRows
 from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.spark_errors import SparkInputError
 from omnigraph.storage.fragment_writer import count_fragment_rows
-from omnigraph.storage.lance_table import LanceTable
-from omnigraph.storage.written_rows import iter_staged_batches
 
 
 @dataclass(slots=True)
@@ -37,6 +33,10 @@ class StagedLoad:
     def types(self) -> list[str]:
         """The types that have rows."""
         return list(dict.fromkeys(name for result in self._sort_results() for name in result.types))
+
+    def list_with_type(self, pack: Iterable[int], name: str) -> list[tuple[int, str]]:
+        """Return those of the splits that have rows of a type, with the type."""
+        return [(split, name) for split in pack if name in self.results[split].types]
 
     def list_fragments(self, name: str) -> list[str]:
         """Return the fragments of a type, in the order of its rows."""
@@ -90,20 +90,6 @@ def _summarize(result: SplitResult) -> dict[str, tuple[int, int]]:
 def count_generated_ids(results: Iterable[SplitResult], name: str) -> int:
     """Return the number of ids of a type that tasks have generated."""
     return sum(result.types[name].generated for result in results if name in result.types)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedColumns:
-    """A stream of columns of a type's staged rows, read again on every call."""
-
-    table: LanceTable
-    fragments: tuple[str, ...]
-    columns: tuple[str, ...]
-
-    def __call__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of all fragments, from the start."""
-        for fragment in self.fragments:
-            yield from iter_staged_batches(self.table.handles.store, self.table.path, fragment, self.columns)
 
 
 def sum_fragment_rows(fragments: Sequence[str]) -> int:

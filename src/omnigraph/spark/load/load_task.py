@@ -5,7 +5,7 @@ by its split, its type and its ordinal among the split's rows of that type.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import msgspec
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from omnigraph.commit.task_journal import TaskJournal
 from omnigraph.engine.bulk.load_checks import reject_broken_rows
 from omnigraph.engine.bulk.load_errors import InputNames
 from omnigraph.engine.bulk.row_spool import Spool
@@ -69,7 +70,7 @@ class SplitResult(msgspec.Struct, kw_only=True):
     """The rows that were checked by themselves."""
 
 
-_encode = msgspec.msgpack.Encoder().encode
+encode_result = msgspec.msgpack.Encoder().encode
 decode_result = msgspec.msgpack.Decoder(SplitResult).decode
 
 
@@ -254,9 +255,36 @@ def _open_frame(worker: Worker, source: FrameSource, batches: Iterator[pa.Record
         data=pa.RecordBatchReader.from_batches(first.schema, counter),
         label=name,
     )
-    return split, rows.read_from(
-        read_typed(table, worker.create_ids(split), reject=rows.rejects.add), lambda: counter.rows
-    )
+    return split, _read_table(worker, split, rows, table, counter)
+
+
+def _read_table(
+    worker: Worker, split: int, rows: _AcceptedRows, table: TypedTable, counter: "_BatchCounter"
+) -> _AcceptedRows:
+    ids = worker.create_ids(split)
+    return rows.read_from(read_typed(table, ids, reject=rows.rejects.add), lambda: counter.rows)
+
+
+def stage_batches(
+    worker: Worker, journal: TaskJournal, split: int, table: TypedTable, batches: Iterator[pa.RecordBatch]
+) -> SplitResult:
+    """Stage the rows of batches as those of a split; `table` says how they are read, and is empty."""
+    result = SplitResult(split=split)
+    first = next(batches, None)
+    if first is None:
+        return result
+    counter = _BatchCounter(first, batches)
+    data = pa.RecordBatchReader.from_batches(first.schema, counter)
+    rows = _read_table(worker, split, _AcceptedRows(table.name, "row"), replace(table, data=data), counter)
+    writers = FragmentWriters(worker, journal)
+    try:
+        result = _stage_split(worker, writers, split, rows, StageWork())
+        for name, fragments in writers.finish().items():
+            result.types[name].fragments = fragments
+    except BaseException:
+        writers.abort()
+        raise
+    return result
 
 
 class _BatchCounter:
@@ -428,8 +456,13 @@ def _finalize(result: SplitResult, rows: _AcceptedRows) -> SplitResult:
     return result
 
 
+def encode_payload(data: bytes) -> pa.RecordBatch:
+    """Return bytes as a batch of RESULT_SCHEMA."""
+    return pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], schema=_PAYLOAD)
+
+
 def _encode_batch(result: SplitResult) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([_encode(result)], pa.binary())], schema=_PAYLOAD)
+    return encode_payload(encode_result(result))
 
 
 def _select_faults(worker: Worker) -> Faults:
