@@ -1,4 +1,4 @@
-"""Parse locations: a local path, `file://…` or `s3://bucket/prefix` (also `s3a://`). Nothing else is one.
+"""Parse locations: a local path, `file://…`, `s3://bucket/prefix` (also `s3a://`) or `az://container/prefix`.
 
 All code that reads or writes a location given by a user parses it here, so that no address is ever taken for a file
 name.
@@ -14,6 +14,8 @@ from omnigraph.errors import BadArgumentError
 
 # The names by which Hadoop and Spark call addresses on S3.
 _S3_ALIASES = frozenset({"s3a", "s3n"})
+# What a container of Azure is called instead of a bucket's name, so that the two are never taken for each other.
+AZURE = "az://"
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)|(?P<letter>[A-Za-z])://")
 
 
@@ -23,6 +25,7 @@ class Location:
 
     path: str
     bucket: str | None = None
+    """The name of a bucket of S3, or `az://` and that of a container of Azure."""
 
     @property
     def is_local(self) -> bool:
@@ -32,7 +35,7 @@ class Location:
     @property
     def uri(self) -> str:
         """The address as Lance and users write it."""
-        return self.path if self.bucket is None else f"s3://{self.bucket}/{self.path}"
+        return self.path if self.bucket is None else format_address(self.bucket, self.path)
 
     def join(self, relative: str) -> "Location":
         """Return the location of an object below this one; `relative` is one of our own keys, never user input."""
@@ -42,11 +45,17 @@ class Location:
         return self.uri
 
 
+def format_address(bucket: str, key: str) -> str:
+    """Return the address of an object, of a bucket as a `Location` names it."""
+    return f"{bucket}/{key}" if bucket.startswith(AZURE) else f"s3://{bucket}/{key}"
+
+
 def parse_scheme(text: str) -> str | None:
     """Return the scheme of an address in lower case, or None for a path; `s3a` and `s3n` are `s3`.
 
     Raises:
-        BadArgumentError: It has one slash instead of two, as a `Path` built from an address has, or is `dbfs:`.
+        BadArgumentError: It has one slash instead of two, as a `Path` built from an address has, or is `dbfs:` or
+            `abfss:`.
     """
     match = _SCHEME.match(text)
     if match is None:
@@ -56,6 +65,9 @@ def parse_scheme(text: str) -> str | None:
     if match["scheme"].lower() == "dbfs":
         reason = "files of Databricks are paths here: write /Volumes/…, or /dbfs/… where that is mounted"
         raise BadArgumentError.bad_place(text, reason)
+    if match["scheme"].lower() in ("abfs", "abfss"):
+        reason = "write az://container/…, and name the account in AZURE_STORAGE_ACCOUNT_NAME"
+        raise BadArgumentError.bad_place(text, reason)
     if not match["second"]:
         reason = f"write an address as a text with two slashes, `{match['scheme']}://`, or begin a path with `./`"
         raise BadArgumentError.bad_place(text, reason)
@@ -64,7 +76,7 @@ def parse_scheme(text: str) -> str | None:
 
 
 def locate(text: str) -> Location:
-    """Return the location that a path, `file://…` or `s3://bucket/prefix` names.
+    """Return the location that a path, `file://…`, `s3://bucket/prefix` or `az://container/prefix` names.
 
     Raises:
         BadArgumentError: It has another form.
@@ -90,14 +102,16 @@ def locate(text: str) -> Location:
         path = unquote(parts.path)
         _check_nul(path, text)
         return Location(os.path.abspath(path))  # noqa: PTH100 - as above
-    if scheme == "s3":
+    if scheme in ("s3", "az"):
         prefix = parts.path.strip("/")
         if not parts.netloc or not prefix or parts.query or parts.fragment:
-            raise BadArgumentError.bad_place(text, "write s3://bucket/prefix")
+            raise BadArgumentError.bad_place(
+                text, f"write {'s3://bucket' if scheme == 's3' else 'az://container'}/prefix"
+            )
         if any(segment in ("", ".", "..") for segment in prefix.split("/")):
             raise BadArgumentError.bad_place(text, "the prefix has an empty, `.` or `..` segment")
-        return Location(prefix, parts.netloc)
-    raise BadArgumentError.bad_place(text, f"`{scheme}://` is not supported; use a path, file:// or s3://")
+        return Location(prefix, parts.netloc if scheme == "s3" else f"{AZURE}{parts.netloc}")
+    raise BadArgumentError.bad_place(text, f"`{scheme}://` is not supported; use a path, file://, s3:// or az://")
 
 
 def resolve_local_path(target: str | os.PathLike[str]) -> Path:

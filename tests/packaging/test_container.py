@@ -1,4 +1,4 @@
-"""The container file is linted, runs as nobody special, and starts a command that there is."""
+"""The container files are linted, run as nobody special, and start what there is."""
 
 import json
 import re
@@ -13,6 +13,7 @@ from omnigraph.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "containers" / "Containerfile"
+SPARK_FILE = FILE.with_name("Containerfile.spark")
 HADOLINT = Path(sys.executable).with_name("hadolint")
 
 
@@ -29,8 +30,18 @@ def lint(text: str) -> list[str]:
     return [finding["code"] for finding in json.loads(done.stdout)]
 
 
-def test_hadolint_finds_nothing() -> None:
-    assert lint(FILE.read_text(encoding="utf-8")) == []
+@pytest.mark.parametrize("file", [FILE, SPARK_FILE])
+def test_hadolint_finds_nothing(file: Path) -> None:
+    assert lint(file.read_text(encoding="utf-8")) == []
+
+
+def test_the_image_for_spark_has_the_spark_of_the_lock() -> None:
+    text = SPARK_FILE.read_text(encoding="utf-8")
+    (locked,) = re.findall(r"^pyspark==(\S+)", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert f"FROM docker.io/apache/spark:{locked} AS spark" in text
+    assert '"${wheel}[spark]"' in text
+    assert re.search(r"^USER (?!0|root)", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,41 @@ def test_a_stream_gives_each_change_once_across_restarts(spark: SparkSession, gr
 
     assert 0 < len(first) < len(spark.read.parquet(str(tmp_path / "out")).collect())
     assert normalized(told(spark.read.parquet(str(tmp_path / "out")).collect())) == normalized(fed(graph, since))
+
+
+def test_a_stream_follows_its_branch_through_changes_of_the_schema(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path
+) -> None:
+    since = graph.commits()[0].id
+    graph.branches.create("draft")
+    draft = {"branch": "draft", "since": since, "types": "Person"}
+    run(graph, 'insert Person { name: "of main" }')
+    graph.mutate('query q() { insert Person { name: "of draft" } }', branch="draft")
+    read_all(stream_of(spark, graph, **draft), tmp_path)
+    source = graph.snapshot(branch="draft").manifest.schema.source
+    graph.apply_schema(source.replace("age: I32?", "age: I32?\n  nick: String?", 1), branch="draft")
+    graph.mutate('query q() { insert Person { name: "later", nick: "l" } }', branch="draft")
+    read_all(stream_of(spark, graph, **draft), tmp_path)
+
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert normalized(told(rows)) == normalized(fed(graph, since, ["Person"], branch="draft"))
+    assert {json.loads(row.after)["name"] for row in rows if row.change == "inserted"} == {"of draft", "later"}
+    assert [row.change for row in rows].count("schema") == 1
+
+
+def test_a_stream_whose_next_commit_was_collected_ends_with_the_way_out(
+    spark: SparkSession, graph: og.Graph, tmp_path: Path
+) -> None:
+    read_all(stream_of(spark, graph, since=graph.commits()[-1].id), tmp_path)
+    run(graph, 'insert Person { name: "eve" }')
+    run(graph, 'update Person set { age: 1 } where name = "eve"')
+    graph.cleanup(keep=1, grace=timedelta(0), confirm=True)
+
+    with pytest.raises(PySparkException, match=r"CommitCollectedError.* was collected"):
+        read_all(stream_of(spark, graph), tmp_path)
+    newest = graph.commits()[0].id
+    read_all(stream_of(spark, graph, since=newest), tmp_path / "anew")
+    assert spark.read.parquet(str(tmp_path / "anew" / "out")).count() == 0
 
 
 def test_a_batch_read_of_the_source_gives_the_same_and_errors_are_plain(

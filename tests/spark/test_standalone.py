@@ -27,6 +27,7 @@ edge Knows: Person -> Person { since: I32? }
 """
 PEOPLE, EDGES, FILES = 120_000, 240_000, 6
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+SPARK_SUBMIT = SPARK_CLASS.with_name("spark-submit")
 
 
 class Cluster:
@@ -181,6 +182,34 @@ def test_a_master_that_does_not_answer_is_told_so(graph: og.Graph, source: Path)
     assert error["code"] == "spark_not_started"
     assert "nothing answers at 127.0.0.1:9 (Connection refused)" in error["message"]
     assert graph.table("Person").count_rows() == 0
+    assert is_clean(graph)
+
+
+def test_the_program_of_the_page_runs_by_spark_submit(cluster: Cluster, graph: og.Graph, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/run-on-clusters.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "load_people.py").write_text(program, encoding="utf-8")
+    data = tmp_path / "people.jsonl"
+    lines = [{"type": "Person", "data": {"name": f"p{number}", "bio": "b"}} for number in range(50)]
+    data.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    java_home = LaunchEnvironment(tmp_path).create_java_home(detect_java())
+
+    done = subprocess.run(
+        [SPARK_SUBMIT, "--master", cluster.master, tmp_path / "load_people.py", graph.uri, data],
+        env={
+            **os.environ,
+            "JAVA_HOME": str(java_home),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "50 inserted, 50 people"
     assert is_clean(graph)
 
 

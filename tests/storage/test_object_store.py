@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from azure_server import CONTAINER, azure_server, fresh_azure_uri
 from omnigraph.clock import SystemClock
 from omnigraph.storage.local_object_store import LocalObjectStore
 from omnigraph.storage.object_store import (
@@ -29,12 +30,21 @@ def s3() -> Iterator[dict[str, str]]:
         yield options
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(scope="module")
+def azure() -> Iterator[dict[str, str]]:
+    with azure_server() as options:
+        yield options
+
+
+@pytest.fixture(params=["local", "memory", "s3", pytest.param("azure", marks=pytest.mark.soak)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "local":
         return LocalObjectStore(str(tmp_path))
     if request.param == "memory":
         return MemoryObjectStore(SystemClock())
+    if request.param == "azure":
+        prefix = fresh_azure_uri().rsplit("/", 1)[-1]
+        return S3ObjectStore(f"az://{CONTAINER}", prefix, request.getfixturevalue("azure"))
     options = request.getfixturevalue("s3")
     return S3ObjectStore(BUCKET, fresh_uri().rsplit("/", 1)[-1], options)
 

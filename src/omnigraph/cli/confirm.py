@@ -7,14 +7,17 @@ import click
 from omnigraph.cli.options import refuse
 from omnigraph.cli.render import print_error
 from omnigraph.lang.lexer import reveal
+from omnigraph.locations import AZURE
 
 EXIT_DECLINED = 1
 
 
 def find_location_kind(target: str) -> str:
-    """Return where a graph is stored: `s3`, `server` or `local`."""
+    """Return where a graph is stored: `s3`, `azure`, `server` or `local`."""
     if target.lower().startswith(("http://", "https://")):
         return "server"
+    if target.lower().startswith(AZURE):
+        return "azure"
     return "s3" if target.lower().startswith(("s3://", "s3a://", "s3n://")) else "local"
 
 

@@ -25,6 +25,10 @@ _HINT_BY_CODE = {
     "query_memory": "OMNIGRAPH_QUERY_MEMORY_BYTES sets the memory limit",
 }
 _STORE_CODES = frozenset({"store_unavailable", "store_denied"})
+_AZURE_HINT = (
+    "access to Azure is configured by AZURE_STORAGE_ACCOUNT_NAME and the other variables of Azure's tools,"
+    " which `omnigraph` reads from its environment"
+)
 _S3_HINT = (
     "access to S3 is configured by AWS_REGION, AWS_ENDPOINT_URL and the other variables of Amazon's tools,"
     " which `omnigraph` reads from its environment"
@@ -45,6 +49,7 @@ _OPTION_BY_SUFFIX = {
 _GRAPH_JSONL = frozenset({".jsonl", ".ndjson"})
 _COMPRESSION_SUFFIXES = frozenset({".gz", ".bz2", ".zst", ".xz"})
 _S3_ADDRESS = re.compile("s3[an]?://")
+_AZURE_ADDRESS = re.compile("az://")
 # Entries of a directory that are searched for a graph with a similar name.
 _MAX_DIRECTORY_ENTRIES = 1_000
 _MULTI_GRAPH_COMMANDS = frozenset({"backup", "clone", "serve"})
@@ -60,6 +65,8 @@ def find_hint(error: Exception, arguments: Sequence[str]) -> str | None:
             return _hint_missing_graph(str(error.facts().get("uri", "")), arguments)
         case OmnigraphError(code=code) if code in _STORE_CODES and any(_S3_ADDRESS.search(word) for word in arguments):
             return _S3_HINT
+        case OmnigraphError(code=code) if code in _STORE_CODES and any(map(_AZURE_ADDRESS.search, arguments)):
+            return _AZURE_HINT
         case OmnigraphError(code="branch_not_found") if (source := _find_branch_source(error)) is not None:
             return f"the branch is from {source}: --branch names another one"
         case OmnigraphError(code="file_format") if (

@@ -309,7 +309,7 @@ def find_files(address: PathLike, storage: Mapping[str, str] | None = None) -> S
     match parse_scheme(text):
         case None | "file":
             path = resolve_local_path(text)
-        case "s3" if storage is not None:
+        case "s3" | "az" if storage is not None:
             return _list_remote_files(text, storage)
         case _:
             raise BadArgumentError.input_elsewhere(text)

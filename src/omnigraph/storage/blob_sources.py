@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import Kind, OmnigraphError
+from omnigraph.locations import AZURE
 from omnigraph.storage.object_store import ObjectMissingError, StoreUnavailableError
 from omnigraph.storage.s3_object_store import S3ObjectStore
 
@@ -52,7 +53,7 @@ class BlobSourceLocation:
 
 
 def parse_blob_location(uri: str) -> BlobSourceLocation:
-    """Return the location of `file:///…` or `s3://bucket/…`, whose path is percent-encoded.
+    """Return the location of `file:///…`, `s3://bucket/…` or `az://container/…`, whose path is percent-encoded.
 
     Raises:
         BlobSourceError: The text is not such a URI.
@@ -71,8 +72,12 @@ def parse_blob_location(uri: str) -> BlobSourceLocation:
             bucket = parts.netloc
         case "s3" | "s3a" | "s3n":
             raise BlobSourceError(uri, "write s3://bucket/key")
+        case "az" if parts.netloc:
+            bucket = f"{AZURE}{parts.netloc}"
+        case "az":
+            raise BlobSourceError(uri, "write az://container/key")
         case _:
-            raise BlobSourceError(uri, 'only file:// and s3:// are read; give the bytes as "base64:…"')
+            raise BlobSourceError(uri, 'only file://, s3:// and az:// are read; give the bytes as "base64:…"')
     if parts.query or parts.fragment:
         raise BlobSourceError(uri, "it has a query or fragment; in a name, `?` is written %3F and `#` %23")
     segments = tuple(path.strip("/").split("/")) if path.strip("/") else ()

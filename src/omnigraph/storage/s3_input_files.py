@@ -1,4 +1,4 @@
-"""Find and read the inputs of a load on S3, by key, prefix or glob pattern.
+"""Find and read the inputs of a load on S3 or Azure, by key, prefix or glob pattern.
 
 Every read carries the etag that the object had when it was found, so parts that different processes read always belong
 to the same content.
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 
 from omnigraph.errors import FileMissingError, FileUnreadableError
+from omnigraph.locations import AZURE, format_address
 from omnigraph.storage.object_store import ObjectChangedError, ObjectKeyError, ObjectMissingError
 from omnigraph.storage.s3_object_store import PART_BYTES, ListedObject, S3ObjectStore
 
-_ADDRESS = re.compile(r"(?i:s3[an]?)://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
+_ADDRESS = re.compile(r"(?:(?i:s3[an]?)|(?P<azure>(?i:az)))://(?P<bucket>[^/]+)/(?P<key>.+)", re.DOTALL)
 _GLOB_CHARACTERS = frozenset("*?[")
 _INVALID_NAMES = frozenset(("", ".", ".."))
 _MAX_OPEN_BUCKETS = 8
@@ -43,7 +44,7 @@ class RemoteFile:
         return self.key.rpartition("/")[2]
 
     def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.key}"
+        return format_address(self.bucket, self.key)
 
     def open(self, mode: str = "rb", buffering: int = PART_BYTES) -> BinaryIO:
         """Return a seekable binary file. `buffering` is the size of one request; with 0 each read is a request.
@@ -128,14 +129,14 @@ def find_remote_files(address: str, storage: Mapping[str, str]) -> list[FileMatc
     An empty object with others below it counts as a directory.
 
     Raises:
-        FileMissingError: The address is no `s3://bucket/key`.
+        FileMissingError: The address is no `s3://bucket/key` or `az://container/key`.
         ObjectKeyError: The address, or the key of an object below it, has a segment that is empty, `.` or `..`.
         StoreDeniedError, StoreUnavailableError: The store rejects a request, or does not respond.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise FileMissingError(address)
-    bucket, key = match["bucket"], match["key"]
+    bucket, key = f"{AZURE if match['azure'] else ''}{match['bucket']}", match["key"]
     segments = key.removesuffix("/").split("/")
     if not _INVALID_NAMES.isdisjoint(segments):
         raise ObjectKeyError(key)

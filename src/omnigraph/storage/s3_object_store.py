@@ -1,4 +1,4 @@
-"""Store objects on S3, through the same object-store library that Lance uses."""
+"""Store objects on S3 or on Azure, through the same object-store library that Lance uses."""
 
 import io
 import re
@@ -16,8 +16,9 @@ from obstore.exceptions import (
     PreconditionError,
     UnauthenticatedError,
 )
-from obstore.store import S3Store
+from obstore.store import AzureStore, S3Store
 
+from omnigraph.locations import AZURE
 from omnigraph.storage.layout import RESERVE
 from omnigraph.storage.object_store import (
     ObjectChangedError,
@@ -33,7 +34,7 @@ from omnigraph.storage.object_store import (
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from obstore import WritableFile
-    from obstore.store import ClientConfig, S3Config
+    from obstore.store import AzureConfig, ClientConfig, RetryConfig, S3Config
 
 # Options of the HTTP client; the others are those of the bucket.
 _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout"})
@@ -41,6 +42,8 @@ _CLIENT_OPTIONS = frozenset({"allow_http", "timeout", "connect_timeout"})
 _MAX_RETRIES, _RETRY_SECONDS = "client_max_retries", "client_retry_timeout"
 # Options that only Lance understands.
 _LANCE_OPTIONS = frozenset({_MAX_RETRIES, _RETRY_SECONDS, "download_retry_count"})
+# The beginning of the names of options for Azure; a load may have a graph on one store and input on another.
+_AZURE_OPTIONS = "azure_"
 # The size of one part of a large object that is read or written.
 PART_BYTES = 8 * 1024 * 1024
 # A store accepts 10,000 parts per object: with parts of this size, an output of unknown size may have 300 GB.
@@ -109,21 +112,34 @@ class ListedObject:
 
 
 class S3ObjectStore:
-    """An ObjectStore on a bucket that honours `If-None-Match` and `If-Match`."""
+    """An ObjectStore on a bucket, or a container (`az://name`), that honours `If-None-Match` and `If-Match`."""
 
     def __init__(self, bucket: str, prefix: str, options: Mapping[str, str], *, max_retries: int = 5) -> None:
-        client = {name: value for name, value in options.items() if name in _CLIENT_OPTIONS}
+        client = cast("ClientConfig", {name: value for name, value in options.items() if name in _CLIENT_OPTIONS})
         config = {name: value for name, value in options.items() if name not in _CLIENT_OPTIONS | _LANCE_OPTIONS}
-        self._store = S3Store(
-            bucket,
-            prefix=prefix,
-            config=cast("S3Config", config),
-            client_options=cast("ClientConfig", client),
-            retry_config={
-                "max_retries": int(options.get(_MAX_RETRIES, max_retries)),
-                "retry_timeout": timedelta(seconds=float(options.get(_RETRY_SECONDS, 60))),
-            },
-        )
+        retries: RetryConfig = {
+            "max_retries": int(options.get(_MAX_RETRIES, max_retries)),
+            "retry_timeout": timedelta(seconds=float(options.get(_RETRY_SECONDS, 60))),
+        }
+        azure = {name: value for name, value in config.items() if name.startswith(_AZURE_OPTIONS)}
+        self._store: AzureStore | S3Store
+        if bucket.startswith(AZURE):
+            self._store = AzureStore(
+                bucket.removeprefix(AZURE),
+                prefix=prefix,
+                config=cast("AzureConfig", azure),
+                client_options=client,
+                retry_config=retries,
+            )
+        else:
+            others = {name: value for name, value in config.items() if name not in azure}
+            self._store = S3Store(
+                bucket,
+                prefix=prefix,
+                config=cast("S3Config", others),
+                client_options=client,
+                retry_config=retries,
+            )
 
     def get(self, key: str) -> StoredObject:
         """See ObjectStore."""

@@ -1,11 +1,11 @@
-"""Parse the URI of a graph: a local directory or an S3 prefix."""
+"""Parse the URI of a graph: a local directory, or a prefix of a bucket."""
 
 from omnigraph.errors import BadArgumentError
 from omnigraph.locations import Location, locate, parse_scheme
 
 
 def parse_uri(text: str) -> Location:
-    """Return the location of a path, `file://…` or `s3://bucket/prefix`.
+    """Return the location of a path, `file://…`, `s3://bucket/prefix` or `az://container/prefix`.
 
     Raises:
         BadArgumentError: It is anything else.
