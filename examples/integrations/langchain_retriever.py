@@ -3,21 +3,9 @@
 import tempfile
 from pathlib import Path
 
-from library import make_library
+from library import IN_TOPIC, make_library
 
 from omnigraph.langchain import OmnigraphRetriever
-
-IN_TOPIC = """
-query in_topic($question: String, $topic: String) {
-    match {
-        $t: Topic { name: $topic }
-        $p isAbout $t
-        search($p.summary, $question)
-    }
-    return { $p.slug as id, $p.summary as text, bm25($p.summary, $question) as score, $p.title, $p.year as year }
-    order { bm25($p.summary, $question) }
-}
-"""
 
 with tempfile.TemporaryDirectory() as home:
     graph = make_library(Path(home))

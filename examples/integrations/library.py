@@ -1,4 +1,4 @@
-"""Make the graph of the research library, for the programs of this directory."""
+"""Make the graph of the research library, and have a query of it, for the programs of this directory."""
 
 from pathlib import Path
 
@@ -6,6 +6,18 @@ import omnigraph as og
 from omnigraph.options import EmbedOptions, EmbedProvider
 
 FILES = Path(__file__).parents[1] / "research-library"
+# `question` takes what is asked; `text`, `id` and `score` are what a retriever looks for.
+IN_TOPIC = """
+query in_topic($question: String, $topic: String) {
+    match {
+        $t: Topic { name: $topic }
+        $p isAbout $t
+        search($p.summary, $question)
+    }
+    return { $p.slug as id, $p.summary as text, bm25($p.summary, $question) as score, $p.title, $p.year as year }
+    order { bm25($p.summary, $question) }
+}
+"""
 
 
 def make_library(home: Path) -> og.Graph:

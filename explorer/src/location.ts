@@ -52,11 +52,16 @@ export const graph = computed(() => place.value.graph);
 export const view = computed(() => place.value.view);
 export const branch = computed(() => place.value.branch);
 
+/** What the query view knew when it was left: who looks at the schema in between finds the query again. */
+let left: Place = NOWHERE;
+
 /** Go to another place. The browser's back button returns, unless the step only refines the place. */
 export function go(change: Partial<Omit<Place, "more">> & { more?: Record<string, string | null> }, replaces = false): void {
   const now = place.peek();
   const leaves = (change.view !== undefined && change.view !== now.view) || (change.graph !== undefined && change.graph !== now.graph);
-  const more = new Map(leaves ? [] : now.more);
+  if (leaves && now.view === "query") left = now;
+  const isBack = leaves && change.view === "query" && !change.more && left.graph === (change.graph ?? now.graph);
+  const more = new Map(isBack ? left.more : leaves ? [] : now.more);
   for (const [name, value] of Object.entries(change.more ?? {})) value === null ? more.delete(name) : more.set(name, value);
   const next: Place = { ...now, ...change, more };
   const address = formatPlace(next);

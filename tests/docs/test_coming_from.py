@@ -25,23 +25,52 @@ def pairs(page: str, language: str) -> list[tuple[str, str]]:
     return re.findall(pattern, (HOW_TO / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def test_cypher_and_its_translation_have_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = "come-from-neo4j.md"
+@pytest.fixture
+def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> og.Graph:
+    """The graph that the commands of the page about Neo4j make."""
     (tmp_path / "examples").symlink_to(EXAMPLES)
     monkeypatch.chdir(tmp_path)
-    commands = [line[2:] for block in fences(page, "text") for line in block.splitlines() if line.startswith("$ ")]
+    text = "\n".join(fences("come-from-neo4j.md", "text"))
+    commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+    assert len(commands) == 2
     for command in commands:
         assert main(shlex.split(command)[1:]) == 0
-    graph = og.open_graph("people.omni", read_only=True)
+    return og.open_graph("people.omni")
+
+
+def test_cypher_and_its_translation_have_the_same_rows(moved: og.Graph) -> None:
+    page, graph = "come-from-neo4j.md", moved
     questions = pairs(page, "cypher")
 
     answers = [
         (list(graph.cypher(there).json_rows()), list(graph.query(here).json_rows())) for there, here in questions
     ]
 
-    assert len(commands) == 2
     assert len(questions) == len(fences(page, "cypher")) == len(fences(page, "gq")) >= 9
     assert [(there, here) for (there, here) in answers if there != here or not there] == []
+
+
+PARAMS = {
+    "id": ("String", "p9"),
+    "n": ("String", "Ada"),
+    "m": ("String", "Dan"),
+    "rows": ("[{id: String, name: String, born: I64}]", [{"id": "p8", "name": "Eve", "born": 1900}]),
+}
+
+
+def test_each_write_changes_the_graph_of_the_page(moved: og.Graph) -> None:
+    text = (HOW_TO / "come-from-neo4j.md").read_text("utf-8").partition("## Writes")[2]
+    writes = re.findall(r"^\| `.*` \| `(.*?)`", text, re.MULTILINE)
+
+    changed = []
+    for write in writes:
+        used = {name: PARAMS[name] for name in PARAMS if re.search(rf"\${name}\b(?!:)", write)}
+        head = ", ".join(f"${name}: {type_}" for name, (type_, _) in used.items())
+        params = {name: value for name, (_, value) in used.items()}
+        done = moved.mutate(f"query write({head}) {{ {write} }}", params=params, dry_run=True)
+        changed.append((done.affected_nodes, done.affected_edges))
+
+    assert changed == [(1, 0), (1, 0), (1, 0), (1, 0), (0, 1), (1, 3), (1, 0)]
 
 
 def test_sql_and_its_translation_have_the_same_rows(

@@ -14,6 +14,7 @@ VIEWS = {
     "schema": {"branch": "main"},
     "edit": {"branch": "main", "type": "Person", "id": "Ada"},
 }
+FOCUSED = "return page.evaluate((one) => document.activeElement?.matches(one), args.selector)"
 OVERFLOW = "return page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)"
 
 
@@ -38,6 +39,59 @@ def test_a_view_fits_a_narrow_screen(browser: Browser, server: Server, view: str
     browser.open(link(server.base, view, **VIEWS[view]), token=TOKENS["ada"], width=360, height=740)
     browser.settle(view)
     assert browser.run(OVERFLOW) <= 0
+
+
+def test_rows_and_changes_are_read_on_a_narrow_screen(browser: Browser, server: Server) -> None:
+    browser.open(link(server.base, "query", **VIEWS["query"]), token=TOKENS["ada"], width=360, height=740)
+    for selector in (".results .grid-row", ".query .button.primary"):
+        assert is_within(browser, selector), selector
+    browser.open(link(server.base, "review", **VIEWS["review"]), token=TOKENS["ada"], width=360, height=740)
+    browser.settle("review")
+    browser.click(".change-table button:has-text('Ada')")
+    browser.wait(".detail .author")
+    for selector in (".change-table button", ".before-after", ".conflict-list li", ".merge-bar .button.primary"):
+        assert is_within(browser, selector), selector
+
+
+def is_within(browser: Browser, selector: str) -> bool:
+    """Whether the first element can be scrolled to, and then no part of its beginning is cut off at the sides."""
+    code = """
+    const element = page.locator(args.selector).first();
+    await element.scrollIntoViewIfNeeded();
+    const box = await element.boundingBox();
+    const found = await element.evaluate((one) => {
+      const { left, top, width, height } = one.getBoundingClientRect();
+      const hit = document.elementFromPoint(left + Math.min(width, 20) / 2, top + height / 2);
+      return one.contains(hit);
+    });
+    return found && box.x >= 0 && box.x < 340;
+    """
+    found: bool = browser.run(code, selector=selector)
+    return found
+
+
+def test_a_conflict_is_settled_and_the_merge_reached_with_the_keyboard_alone(browser: Browser, server: Server) -> None:
+    browser.open(link(server.base, "review", branch=BRANCH), token=TOKENS["ada"])
+    browser.settle("review")
+
+    tab_to(browser, ".conflict-list input[type=radio]")
+    browser.press("Space")
+    assert browser.text(".conflicts header .tag") == "1 of 2 settled"
+    tab_to(browser, ".conflict-list li:nth-child(2) input[type=radio]")
+    browser.press("Space")
+    browser.wait(".merge-bar .preview li")
+    tab_to(browser, ".merge-bar .button.primary")
+
+
+def tab_to(browser: Browser, selector: str) -> None:
+    """Press Tab until the element has the focus."""
+    for _ in range(200):
+        browser.press("Tab")
+        if browser.run(
+            "return page.evaluate((one) => document.activeElement?.matches(one), args.selector)", selector=selector
+        ):
+            return
+    raise AssertionError(selector)
 
 
 def test_a_review_is_possible_with_the_keyboard_alone(browser: Browser, server: Server) -> None:

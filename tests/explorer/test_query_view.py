@@ -10,15 +10,15 @@ import pytest
 
 from explorer.browser import Browser, link, until
 from explorer.conftest import Server
-from explorer.story import TOKENS, Story
+from explorer.story import BRANCH, TOKENS, Story
 
 PEOPLE = (
     "query people($least: I32) { match { $p: Person $p.age >= $least } return { $p.name, $p.age as age, $p.email } }"
 )
-# Tens of millions of combinations, none of which is kept.
+# A billion combinations, none of which is kept.
 SLOW = (
-    "query slow() { match { $a: Person $b: Person $c: Person $d: Person $e: Person $f: Person"
-    " $a.age + $b.age + $c.age + $d.age + $e.age < $f.age } return { count($a) as n } }"
+    "query slow() { match { $a: Person $b: Person $c: Person $d: Person $e: Person $f: Person $g: Person"
+    " $a.age + $b.age + $c.age + $d.age + $e.age + $f.age < $g.age } return { count($a) as n } }"
 )
 RUN = '.query button:text-is("Run")'
 
@@ -100,6 +100,7 @@ def test_a_running_query_is_cancelled_here_and_on_the_server(browser: Browser, s
         browser.click(f'.query button:text-is("{button}")')
         browser.wait(".query .busy:has-text(' s')")
         until(lambda: len(ask_running(server)) == 1)
+        browser.wait('footer .tag:text-is("1 running")')
         browser.click('.query button:has-text("Cancel")')
         browser.wait(".query [role=status]:text-is('Cancelled.')")
         assert ask_running(server) == []
@@ -107,6 +108,29 @@ def test_a_running_query_is_cancelled_here_and_on_the_server(browser: Browser, s
     browser.write_query("query q() { match { $p: Person } return { count($p) as n } }")
     browser.click(RUN)
     browser.wait('.results .grid[data-total="1"]')
+
+
+def test_a_query_is_there_again_after_a_look_at_another_view(browser: Browser, server: Server) -> None:
+    open_query(browser, server, "")
+    browser.write_query(PEOPLE)
+    browser.wait(".parameters input")
+    browser.fill(".parameters input", "40")
+    browser.click(RUN)
+    browser.wait(".results .grid-row")
+    shown = cells(browser)
+
+    browser.run('await page.locator("main").focus()')
+    browser.press("4")
+    browser.settle("schema")
+    browser.press("2")
+
+    browser.wait(".results .grid-row")
+    assert cells(browser) == shown
+    assert browser.value(".parameters input") == "40"
+    browser.choose("header label:has-text('Branch') select", BRANCH)
+    browser.wait(".results .grid-row")
+    assert browser.value(".parameters input") == "40"
+    assert browser.complaints() == []
 
 
 def test_a_query_is_explained(browser: Browser, server: Server) -> None:

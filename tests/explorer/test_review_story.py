@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -24,6 +25,7 @@ const at = await stage.evaluate((element, key) => {
 await page.mouse.click(box.x + at.x, box.y + at.y);
 """
 
+PEOPLE = "match { $p: Person } return { $p }"
 DRAWN = """
 return page.locator(".review .stage").evaluate((element) =>
   element.sigma.getGraph().mapNodes((key, data) => [JSON.parse(key)[1], data.label, data.color]))
@@ -66,6 +68,10 @@ def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
     assert {"+ Radia", "~ Ada", "− Ole"} <= labels
     assert {"Hooli", "Katherine"} <= labels, "neighbours are not drawn"
     assert len({one[2] for one in drawn}) == 4, "inserted, updated, deleted and unchanged have a colour each"
+    red, green, _ = ({one[1][0]: channels(one[2])[channel] for one in drawn} for channel in range(3))
+    assert green["+"] > red["+"]
+    assert red["−"] > 2 * green["−"]
+    assert red["~"] > green["~"] > red["~"] / 2, "amber is between red and green"
 
     # A click on the picture shows before and after, and who did it.
     browser.run("await page.locator('.canvas[data-moving=\"false\"]').first().waitFor()")
@@ -104,6 +110,11 @@ def test_an_agents_branch_is_reviewed_merged_looked_back_at_and_reverted(
     assert browser.complaints() == []
 
 
+def channels(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue of `#rrggbb`."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
 def rows_of(story: Story) -> list[dict[str, object]]:
     found = story.graph.query("match { $p: Person } return { $p.name as name, $p.age as age, $p.city as city }").rows()
     return [dict(row) for row in found]
@@ -114,15 +125,22 @@ def look_back_through_every_view(browser: Browser, story: Story) -> None:
     commits = [commit.id for commit in story.graph.commits()]
     browser.run(
         "await page.evaluate((hash) => (location.hash = hash), args.hash)",
-        hash="#/social/query?branch=main&query=" + "match%20%7B%20%24p%3A%20Person%20%7D%20return%20%7B%20%24p%20%7D",
+        hash=f"#/social/query?branch=main&query={quote(PEOPLE)}",
     )
     browser.wait('.page[data-view="query"]')
     for place, commit in enumerate(commits):
         if place:
             browser.run('await page.locator("main").focus(); await page.keyboard.press("[")')
+        people = story.graph.query(PEOPLE, snapshot=commit).row_count
+        contents = {
+            "query": f'.results .grid[data-total="{people}"]',
+            "schema": f'table[aria-label=Types] tr:has(button:has-text("Person")) td:text-is("{people}")',
+        }
         for number, view in enumerate(VIEWS, 1):
             browser.run('await page.locator("main").focus(); await page.keyboard.press(args.key)', key=str(number))
             selector = f'.page[data-view="{view}"][data-commit="{commit}"] [data-state="ready"][data-commit="{commit}"]'
             browser.wait(selector)
+            if view in contents:
+                browser.wait(contents[view])
     yesterday = browser.text(".timeline")
     assert "Mar" in yesterday

