@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
@@ -230,7 +231,7 @@ def connect_beside(process: Process, home: Path, owner: int) -> Iterator[HTTPCon
             response = connection.getresponse()
             response.read()
             request_id = response.headers["x-request-id"]
-            wait_until(lambda request_id=request_id: find_worker(request_id))
+            wait_until(partial(find_worker, request_id))
             if find_worker(request_id) != [owner]:
                 yield connection
                 return

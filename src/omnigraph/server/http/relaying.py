@@ -103,11 +103,11 @@ async def _settle_lost(
     if is_reaped and write.has_key:
         return None
     try:
-        found = await run_in_threadpool(find)
+        outcome = await run_in_threadpool(find)
     except OmnigraphError as error:
         raise OutcomeUnknownError(write.commit_id, _REASON, write.branch) from error
-    if found is not None:
-        return found
+    if outcome is not None:
+        return outcome
     # What a process sent to an object store may arrive after its end.
     if not is_reaped or not hosted.is_local:
         raise OutcomeUnknownError(write.commit_id, _REASON, write.branch)
