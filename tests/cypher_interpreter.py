@@ -215,10 +215,25 @@ class Interpreter:
     # --- expressions ---------------------------------------------------------------------------------
 
     def _is_true(self, expression: tree.Expr, row: Row) -> bool:
+        if isinstance(expression, tree.Binary) and expression.op is tree.BinaryOp.AND:
+            return self._are_true((expression.left, expression.right), row)
         value = self._decide(expression, row)
         if not isinstance(value, bool | None):
             raise CypherError("a condition is true, false or null")
         return value is True
+
+    def _are_true(self, terms: Sequence[tree.Expr], row: Row) -> bool:
+        """Whether all terms hold; one that fails does not matter beside one that does not hold."""
+        failure: CypherError | None = None
+        for term in terms:
+            try:
+                if not self._is_true(term, row):
+                    return False
+            except CypherError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return True
 
     def _decide(self, expression: tree.Expr, row: Row) -> Value:
         """Evaluate a condition, in which a term that fails does not matter beside one that decides."""
