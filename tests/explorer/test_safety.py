@@ -61,6 +61,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+FOLLOWED = """
+await page.waitForFunction(() => {
+  const [frame, view] = [document.querySelector(".page"), document.querySelector(".page .review")];
+  return location.hash.includes("commit=") && view?.dataset.commit === frame.dataset.commit;
+});
+"""
 UNHARMED = """
 return page.evaluate(() => ({
   title: document.title,
@@ -96,6 +102,8 @@ def test_hostile_texts_change_nothing_on_any_view(browser: Browser, hostile: Ser
     browser.press("1")
     browser.settle("review")
     browser.click(".log-rows button:has-text('onerror')")
+    # What was ready before the click is replaced as soon as the commit is read.
+    browser.run(FOLLOWED)
     browser.settle("review")
     browser.click(".change-table .link")
     browser.wait(".detail .author")
