@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 from greenlet import getcurrent, greenlet
 
@@ -163,7 +163,8 @@ class Scheduler:
     def get_task(self) -> Task | None:
         """Return the simulated thread that calls; None for any other thread."""
         # A thread of the system that a simulated one has started is another greenlet.
-        return cast("Task | None", getattr(getcurrent(), "task", None))
+        task: Task | None = getattr(getcurrent(), "task", None)
+        return task
 
     def run(self) -> None:
         """Run until every thread that is no daemon has ended, then end the rest."""
