@@ -24,7 +24,7 @@ from omnigraph.spark.load.load_state import StagedLoad, sum_fragment_rows
 from omnigraph.spark.load.load_task import SplitResult, StageWork
 from omnigraph.spark.load.recheck import SuspectRows
 from omnigraph.spark.load.staged_check import StagedCheck
-from omnigraph.spark.load.task_phases import Phases
+from omnigraph.spark.load.task_phases import Phase, Phases
 from omnigraph.spark.load.verdicts import Verdicts
 from omnigraph.storage.fragment_writer import list_fragment_files
 from omnigraph.storage.lance_table import LanceTable
@@ -86,24 +86,23 @@ class SparkRecords:
     def read(self) -> None:
         """Read all input, and stage its rows."""
         self.armed, self._phases = self._input.begin(keeps_staged=True, spark=self._jobs.spark)
-        results = self._stage(self._phases)
-        self.unreadable = self._input.take_over(results, self.rejects)
-        self.export = self._input.export
-        self.staged = StagedLoad({result.split: result for result in results})
+        with self._open.open_phase() as phase:
+            results = self._stage(phase)
+            self.unreadable = self._input.take_over(results, self.rejects)
+            self.export = self._input.export
+            self.staged = StagedLoad({result.split: result for result in results})
+            phase.keep(self._list_staged_files(results))
+            # Read again if rows that are checked by themselves come in between.
+            rejects = [key for result in results for key in result.rejects.objects]
+            phase.keep_scratch(rejects)
+            self._has_rejects = bool(rejects)
         self._staged_check = StagedCheck(
             self._session.store, self._input, self._jobs, self.staged, self._open, self.unreadable, self._restage
         )
 
-    def _stage(self, phases: Phases) -> Sequence[SplitResult]:
+    def _stage(self, phase: Phase) -> Sequence[SplitResult]:
         """Stage all rows in tasks, and return the result of each split."""
-        with phases.open_phase() as phase:
-            results = self._jobs.run_splits(self._input.spec, phase.number, StageWork(), doing="read", is_first=True)
-            phase.keep(self._list_staged_files(results))
-            # The rejected records of tasks are read after this phase.
-            rejects = [key for result in results for key in result.rejects.objects]
-            phase.keep_scratch(rejects)
-            self._has_rejects = bool(rejects)
-        return results
+        return self._jobs.run_splits(self._input.spec, phase.number, StageWork(), doing="read", is_first=True)
 
     def check(self, view: View, *, leaves_out: bool) -> LoadBatch:
         """Check all rows on this state, and return a batch of the suspect rows with what is wrong."""

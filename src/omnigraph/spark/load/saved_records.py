@@ -28,7 +28,7 @@ from omnigraph.spark.load.load_jobs import LoadJobs
 from omnigraph.spark.load.load_spec import LoadSpec
 from omnigraph.spark.load.load_task import SplitResult
 from omnigraph.spark.load.stored_chunks import StoredChunks
-from omnigraph.spark.load.task_phases import Phases
+from omnigraph.spark.load.task_phases import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +88,17 @@ class _SavedRecords(SparkRecords):
         super().__init__(session, input_, jobs)
         self._saved = saved
 
-    def _stage(self, phases: Phases) -> Sequence[SplitResult]:
+    def read(self) -> None:
         """Take over the files: once the sidecar names them, the notes of their tasks are cleared."""
-        results = self._saved.results
-        with phases.open_phase() as phase:
-            files = self._list_staged_files(results)
-            phase.keep(files)
+        super().read()
         source = self._input.sources[0].source
         assert isinstance(source, TypedTable)  # noqa: S101 - as the caller has built it
         assert isinstance(source.data, StoredChunks)  # noqa: S101 - as above
         chunks = [key for keys in source.data.tasks for key in keys]
+        files = self._list_staged_files(self._saved.results)
         clear(self._session.store, self._saved.spec.operation_id, keep={*files, *chunks})
-        return results
+
+    def _stage(self, phase: Phase) -> Sequence[SplitResult]:
+        """Return the results of the tasks."""
+        del phase
+        return self._saved.results
