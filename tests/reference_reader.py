@@ -355,10 +355,7 @@ class _Reader:
             case Prop():
                 return match[expr.variable].get(expr.name)
             case Identity():
-                record = match[expr.variable]
-                if expr.part is MetaColumn.ID and "@type" in record:  # rows of a union differ in type or id
-                    return record["@type"], record["@id"]
-                return record["@" + expr.part.value]
+                return _identify(match[expr.variable], expr.part)
             case Entity():
                 record = match[expr.variable]
                 shown = {part.value: record["@" + part.value] for part in expr.ids}
@@ -682,3 +679,9 @@ def _read_field(owner: Mapping[str, Any], expr: FieldRef) -> Any:
 def _sortable(value: Any) -> tuple[Any, ...]:
     """Null is smaller than every value."""
     return () if value is None else (value,)
+
+
+def _identify(record: Mapping[str, Any], part: MetaColumn) -> Any:
+    if part is MetaColumn.ID and "@type" in record:  # rows of a union differ in type or id
+        return record["@type"], record["@id"]
+    return record["@" + part.value]

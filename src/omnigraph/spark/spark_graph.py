@@ -37,7 +37,7 @@ from omnigraph.spark.query.write_rows import RowsFormat, WrittenRows, write_rows
 from omnigraph.spark.read.change_rows import plan_change_scan
 from omnigraph.spark.read.dataframe_reader import read_change_frame, read_frame
 from omnigraph.spark.read.export import export_on_spark
-from omnigraph.spark.read.sql_views import TypeUsage, run_sql
+from omnigraph.spark.read.sql_views import run_sql
 from omnigraph.spark.read.table_scan import find_type, plan_scan
 from omnigraph.spark.session.error_translation import surface_errors
 from omnigraph.spark.session.graph_location import GraphLocation
@@ -113,7 +113,12 @@ class SparkGraph:
         pass. Other tables and views of the session can be used, too, unless a type has the same name.
         """
         with surface_errors():
-            return run_sql(self.spark, text, self._catalog, self._read_used)
+            return run_sql(
+                self.spark,
+                text,
+                self._catalog,
+                lambda type_, usage: self._read_frame(type_, usage.columns, usage.where),
+            )
 
     def register(self, prefix: str) -> list[str]:
         """Make every type a temporary view of the Spark session, `<prefix>_<type>`, and return their names.
@@ -381,9 +386,6 @@ class SparkGraph:
         )
 
     # --- frames ----------------------------------------------------------------------------------
-
-    def _read_used(self, type_: AnyType, usage: TypeUsage) -> DataFrame:
-        return self._read_frame(type_, usage.columns, usage.where)
 
     def _read_parts(self, type_: AnyType, cuts: tuple[str, ...]) -> DataFrame:
         return read_frame(self.spark, replace(plan_scan(self._session, self._snapshot, type_), cuts=cuts))

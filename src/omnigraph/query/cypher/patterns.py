@@ -100,7 +100,7 @@ class MatchBinder:
         """
         self._check_names(match, scope)
         if any(_is_null_variable(node, scope) for path in match.patterns for node in path.nodes):
-            return self._bind_nothing(match, scope)
+            return _bind_nothing(match, scope)
         paths = [(path, *self._draft_path(path, scope)) for path in match.patterns]
         # Types first: what can't match is not bound at all.
         self._narrow()
@@ -109,7 +109,7 @@ class MatchBinder:
         is_empty = not all(node.types for node in self.nodes.values()) or not all(hop.members for hop in self.hops)
         is_impossible = any(_has_empty_bounds(hop.pattern.length) for hop in self.hops)
         if is_empty and not (self.context.catalog.nodes and (self.context.catalog.edges or not self.hops)):
-            return self._bind_nothing(match, scope)
+            return _bind_nothing(match, scope)
         if is_empty:
             self._take_apart()
         scope, bindings = self._bind_nodes(scope)
@@ -276,19 +276,6 @@ class MatchBinder:
 
     # --- binding -----------------------------------------------------------------------------------
 
-    def _bind_nothing(self, match: tree.Match, scope: CypherScope) -> Matched:
-        """Return a pattern without matches, whose variables are null: the schema has no types that they could have."""
-        null = ComputedVariable(value=values.build_unknown(match.span))
-        names: list[Name | None] = []
-        for path in match.patterns:
-            names += [path.variable, *(each.variable for each in path.nodes)]
-            names += [each.variable for each in path.relationships]
-        for name in names:
-            if name is not None and scope.find(name.text) is None:
-                scope = scope.add(name.text, null)
-        no = values.build_const(value=False, origin=match.span)
-        return Matched(Pattern(nodes=(), filters=(no,)), scope)
-
     def _bind_nodes(self, scope: CypherScope) -> tuple[CypherScope, tuple[NodeBinding, ...]]:
         bindings: list[NodeBinding] = []
         for draft in self.nodes.values():
@@ -412,13 +399,13 @@ class MatchBinder:
         names = {key.text for key, _ in entries}
         owner = EntityVariable(name=ROW, type=unite_edges(member.edge for member in members))
         props = [read_property(self.context, owner, key) for key, _ in entries]
-        fitting = tuple(member for member in members if self._has_all(member, names))
+        fitting = tuple(member for member in members if _has_all(self.context, member, names))
         if not fitting:
             return (values.build_const(value=False, origin=pattern.span),), members
         for prop, (key, value) in zip(props, entries, strict=True):
             test = values.compare(Op.EQ, prop, value, key.span)
             if test is None or set(find_variables(test)) - {ROW} or binder.blocks:
-                self._refuse_along(key.span)
+                _refuse_along(self.context, key.span)
             tests.append(test)
         return tuple(tests), fitting
 
@@ -435,22 +422,13 @@ class MatchBinder:
             parts = list(walk(test))
             is_plain = not any(isinstance(part, Entity | Identity | ValueRef) for part in parts)
             if not is_plain or set(find_variables(test)) - {ROW} or binder.blocks or values.is_strict(test):
-                self._refuse_along(where.span)
+                _refuse_along(self.context, where.span)
             names = {part.name for part in parts if isinstance(part, Prop)}
-            if not all(self._has_all(member, names) for member in members):
+            if not all(_has_all(self.context, member, names) for member in members):
                 help_ = "name the relationship types that have it: `[r:KNOWS* WHERE r.km > 1]`"
                 message = "a `WHERE` inside a length over a property that some relationships lack is not supported"
                 self.context.findings.refuse("C002", where.span, message, help_)
         return tests
-
-    def _has_all(self, member: HopMember, names: set[str]) -> bool:
-        edge = self.context.catalog.edges[member.edge.name]
-        return all(edge.find_property(name) for name in names)
-
-    def _refuse_along(self, span: Span) -> NoReturn:
-        help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.km = n.km)`"
-        message = "conditions of a variable length that read other variables are not supported"
-        self.context.findings.refuse("C002", span, message, help_)
 
     # --- conditions --------------------------------------------------------------------------------
 
@@ -582,3 +560,28 @@ def _list_entries(
     if not isinstance(given, RecordExpr):
         binder.refuse_type(properties.span, f"`${properties.name}` is {values.describe(given.type)}, and no map")
     return [(Name(name, properties.span), value) for name, value in given.items]
+
+
+def _bind_nothing(match: tree.Match, scope: CypherScope) -> Matched:
+    """Return a pattern without matches, whose variables are null: the schema has no types that they could have."""
+    null = ComputedVariable(value=values.build_unknown(match.span))
+    names: list[Name | None] = []
+    for path in match.patterns:
+        names += [path.variable, *(each.variable for each in path.nodes)]
+        names += [each.variable for each in path.relationships]
+    for name in names:
+        if name is not None and scope.find(name.text) is None:
+            scope = scope.add(name.text, null)
+    no = values.build_const(value=False, origin=match.span)
+    return Matched(Pattern(nodes=(), filters=(no,)), scope)
+
+
+def _has_all(context: CypherContext, member: HopMember, names: set[str]) -> bool:
+    edge = context.catalog.edges[member.edge.name]
+    return all(edge.find_property(name) for name in names)
+
+
+def _refuse_along(context: CypherContext, span: Span) -> NoReturn:
+    help_ = "test them afterwards: `WHERE all(r IN relationships(p) WHERE r.km = n.km)`"
+    message = "conditions of a variable length that read other variables are not supported"
+    context.findings.refuse("C002", span, message, help_)

@@ -292,7 +292,7 @@ class QueryBinder:
         self.draft.blocks.append(block)
 
     def _bind_with(self, clause: tree.With) -> None:
-        hidden = self._find_hidden(clause)
+        hidden = _find_hidden(self.scope, clause)
         projection = clause.projection
         if hidden:
             carried = (
@@ -316,17 +316,6 @@ class QueryBinder:
         if hidden:
             kept = {name: each for name, each in self.scope.variables.items() if name not in hidden}
             self.scope = replace(self.scope, variables=kept)
-
-    def _find_hidden(self, clause: tree.With) -> list[str]:
-        """Return the variables that a `WHERE` reads, and that its `WITH` leaves out: it sees those of both sides."""
-        projection = clause.projection
-        if clause.where is None or projection.distinct or projection.star:
-            return []
-        if any(has_aggregate(item.value) for item in projection.items):
-            return []
-        named = {item.name for item in projection.items}
-        read = (name for name in list_names(clause.where) if name not in named)
-        return [name for name in dict.fromkeys(read) if self.scope.find(name) is not None]
 
     def _bind_call(self, clause: tree.CallProcedure) -> None:
         name = clause.procedure.text.lower()
@@ -436,7 +425,7 @@ class QueryBinder:
         # Rows that become one have no other values than their columns.
         is_merged = columns.has_aggregates or projection.distinct
         if is_merged:
-            self._split_keys(projection, columns)
+            _split_keys(self.context, projection, columns)
         if columns.has_aggregates:
             self._check_groups(columns)
         order = self._bind_order(projection, columns, binder, is_merged=is_merged)
@@ -447,7 +436,7 @@ class QueryBinder:
         if is_last:
             for value in columns.values:
                 warn_omissions(self.context, value.type, value.origin)
-        names = columns.names if is_last else self._declare_columns(columns)
+        names = columns.names if is_last else _declare_columns(self.context, columns)
         output = [OutputColumn(name=name, value=value) for name, value in zip(names, columns.values, strict=True)]
         # Without an order, any rows will do: a limit then reads no more than it needs.
         ties: tuple[Expr, ...] = ()
@@ -513,26 +502,6 @@ class QueryBinder:
             bound.append(binder.bind(item.value))
         has_aggregates = any(find_aggregates(value) for value in bound)
         return _Columns(names, bound, has_aggregates)
-
-    def _declare_columns(self, columns: _Columns) -> list[str]:
-        return [
-            self.context.declare(name, value.type) for name, value in zip(columns.names, columns.values, strict=True)
-        ]
-
-    def _split_keys(self, projection: tree.Projection, columns: _Columns) -> None:
-        """Add keys that tell lists and maps apart, which are no keys themselves."""
-        what = "a group" if columns.has_aggregates else "`DISTINCT`"
-        for index, value in enumerate(columns.values):
-            if find_aggregates(value):
-                continue
-            split = split_keys(value)
-            if split is None:
-                message = f"{what} by {values.describe(value.type)} is not supported"
-                self.context.findings.refuse("C002", projection.span, message, "use its parts, each as a column")
-            keys, rebuilt = split
-            columns.keys.update(dict.fromkeys(keys))
-            columns.is_split = columns.is_split or rebuilt != value
-            columns.values[index] = rebuilt
 
     def _check_groups(self, columns: _Columns) -> None:
         aggregates = {aggregate for value in columns.values for aggregate in find_aggregates(value)}
@@ -643,3 +612,35 @@ def _list_names(catalog: Catalog, procedure: str) -> tuple[str, ...]:
 
 def _finish(catalog: Catalog, read: ReadQuery) -> ReadQuery:
     return prune_columns(relax_hops(read, catalog))
+
+
+def _find_hidden(scope: CypherScope, clause: tree.With) -> list[str]:
+    """Return the variables that a `WHERE` reads, and that its `WITH` leaves out: it sees those of both sides."""
+    projection = clause.projection
+    if clause.where is None or projection.distinct or projection.star:
+        return []
+    if any(has_aggregate(item.value) for item in projection.items):
+        return []
+    named = {item.name for item in projection.items}
+    read = (name for name in list_names(clause.where) if name not in named)
+    return [name for name in dict.fromkeys(read) if scope.find(name) is not None]
+
+
+def _declare_columns(context: CypherContext, columns: _Columns) -> list[str]:
+    return [context.declare(name, value.type) for name, value in zip(columns.names, columns.values, strict=True)]
+
+
+def _split_keys(context: CypherContext, projection: tree.Projection, columns: _Columns) -> None:
+    """Add keys that tell lists and maps apart, which are no keys themselves."""
+    what = "a group" if columns.has_aggregates else "`DISTINCT`"
+    for index, value in enumerate(columns.values):
+        if find_aggregates(value):
+            continue
+        split = split_keys(value)
+        if split is None:
+            message = f"{what} by {values.describe(value.type)} is not supported"
+            context.findings.refuse("C002", projection.span, message, "use its parts, each as a column")
+        keys, rebuilt = split
+        columns.keys.update(dict.fromkeys(keys))
+        columns.is_split = columns.is_split or rebuilt != value
+        columns.values[index] = rebuilt

@@ -193,10 +193,10 @@ class SubqueryBinder:
         """Return the value of a block with a `RETURN`."""
         span = expr.span
         message = f"this `RETURN` of a block of `{expr.kind.value}` is not supported"
-        skip = self._read_count(projection.skip, binder)
+        skip = _read_count(projection.skip, binder)
         is_last = kind is BlockKind.COLLECT and not skip
-        cut = self._read_cut(projection.limit, binder) if is_last else None
-        limit = None if cut is not None else self._read_count(projection.limit, binder)
+        cut = _read_cut(projection.limit, binder) if is_last else None
+        limit = None if cut is not None else _read_count(projection.limit, binder)
         if has_aggregate(projection.items):
             binder.refuse_form(span, message, PLAIN_HELP)
         is_single = len(projection.items) == 1 and not projection.star
@@ -231,25 +231,6 @@ class SubqueryBinder:
             arguments = (whole, start) if limit is None else (whole, start, values.build_const(limit, span))
             return binder.compute(ScalarFunction.SLICE, arguments, whole.type, span, can_fail=False)
         return whole
-
-    def _read_cut(self, expr: tree.Expr | None, binder: ExpressionBinder) -> Count | None:
-        """Return a number of rows that is known when the statement runs."""
-        value = None if expr is None else binder.bind(expr)
-        if isinstance(value, ParamRef):
-            return value if is_whole(value, at_least=0) else None
-        is_number = isinstance(value, Computed) and value.type is Scalar.I64 and is_calculated(value)
-        return value if isinstance(value, Computed) and is_number and fold_number(value) is None else None
-
-    def _read_count(self, expr: tree.Expr | None, binder: ExpressionBinder) -> int | None:
-        if expr is None:
-            return None
-        number = fold_number(binder.bind(expr))
-        if isinstance(number, int) and number >= 0:
-            return number
-        help_ = (
-            "in a block, `SKIP` is a whole number in the text, and `LIMIT` also a parameter in `COLLECT` without `SKIP`"
-        )
-        return binder.refuse_form(expr.span, "this `SKIP` or `LIMIT` is not supported", help_)
 
     def _count_distinct(
         self, pattern: Pattern, inner: ExpressionBinder, value: Expr, binder: ExpressionBinder, expr: tree.Subquery
@@ -471,3 +452,22 @@ def _decide(kind: tree.QuantifierKind, counts: dict[str, Expr], span: Span) -> E
             is_one = test(Op.EQ, "true", single)
             branches, otherwise = ((test(Op.GT, "true", single), no), (some_unknown, unknown)), is_one
     return Case(branches=branches, otherwise=otherwise, origin=span)
+
+
+def _read_cut(expr: tree.Expr | None, binder: ExpressionBinder) -> Count | None:
+    """Return a number of rows that is known when the statement runs."""
+    value = None if expr is None else binder.bind(expr)
+    if isinstance(value, ParamRef):
+        return value if is_whole(value, at_least=0) else None
+    is_number = isinstance(value, Computed) and value.type is Scalar.I64 and is_calculated(value)
+    return value if isinstance(value, Computed) and is_number and fold_number(value) is None else None
+
+
+def _read_count(expr: tree.Expr | None, binder: ExpressionBinder) -> int | None:
+    if expr is None:
+        return None
+    number = fold_number(binder.bind(expr))
+    if isinstance(number, int) and number >= 0:
+        return number
+    help_ = "in a block, `SKIP` is a whole number in the text, and `LIMIT` also a parameter in `COLLECT` without `SKIP`"
+    return binder.refuse_form(expr.span, "this `SKIP` or `LIMIT` is not supported", help_)
