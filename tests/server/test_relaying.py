@@ -18,6 +18,7 @@ from omnigraph.config.server import HostedGraph, ServerConfig, ServerLimits
 from omnigraph.engine.query_budget import QueryCancelledError
 from omnigraph.graph import Graph
 from omnigraph.lang.source import Source
+from omnigraph.ops.auto_maintenance import ReconcilePolicy
 from omnigraph.runtime import Runtime
 from omnigraph.server.fleet import Fleet
 from omnigraph.server.http.app import build_app
@@ -326,6 +327,21 @@ def test_a_process_that_nobody_saw_end_leaves_the_outcome_unknown(
         assert len(answer.json()["commit_id"]) == 26
 
     run(tmp_path, scenario)
+
+
+def test_one_worker_maintains_recovers_and_verifies_the_graphs(tmp_path: Path) -> None:
+    served = serving(tmp_path)
+    config = replace(build_config(served), scrub_days=30, maintenance=ReconcilePolicy())
+    shared = SharedState.create(2)
+    services = [
+        Service.start(config, Runtime(options=FAST), fleet=Fleet(shared, slot, tmp_path, 2)) for slot in shared.slots
+    ]
+
+    found = [(service.maintenance_worker, service.healer, service.scrubber) for service in services]
+    for service in (*services, served.service):
+        service.close()
+
+    assert [[each is not None for each in threads] for threads in found] == [[True] * 3, [False] * 3]
 
 
 def test_followers_of_all_workers_share_one_poll(tmp_path: Path) -> None:
