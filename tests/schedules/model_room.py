@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from omnigraph.runtime import Runtime
+from omnigraph.storage.carried_rows import CarriedCache
 from omnigraph.storage.cas_table_errors import SwapLostError, TableMissingError
 from omnigraph.storage.graph_storage import GraphStorage, Interval
 from omnigraph.storage.layout import (
@@ -440,6 +441,7 @@ class ModelHandles(TableCache):
         self.store = store
         self.model = store
         self.explain = lambda error: error
+        self.carried = CarriedCache()
 
     def read(self, path: str, version: int) -> RowVersion:
         """Return one version of a table.
