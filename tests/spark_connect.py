@@ -173,7 +173,7 @@ class Doors:
         port = self.spark.client._builder._port  # type: ignore[attr-defined]
         words = ["load", self.graph.uri, "--mode", "merge", "--data", self.data, "--master", f"sc://127.0.0.1:{port}"]
         done = subprocess.run(
-            [sys.executable, "-m", "omnigraph", *words, "--format", "json"], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "omnigraph", *words, "--json"], capture_output=True, text=True, check=False
         )
         return json.loads(done.stdout or done.stderr)
 
