@@ -173,8 +173,13 @@ def main() -> int:
         workers = [context.Process(target=work, args=(store, ledger, until)) for _ in range(arguments.processes)]
         for worker in workers:
             worker.start()
-        for worker in workers:
-            worker.join()
+        try:
+            for worker in workers:
+                worker.join()
+        finally:
+            # Who ends this ends them too: the interpreter would wait for them first.
+            for worker in workers:
+                worker.terminate()
         done, failed = ledger.count()
         sys.stdout.write(f"{store}: {done:,} of {profile.count:,} schedules, {failed} failed; {ledger.path}\n")
         sys.stdout.flush()
