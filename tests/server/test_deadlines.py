@@ -155,7 +155,11 @@ def test_who_watches_for_a_client_can_always_be_stopped(turns: int) -> None:
             return message
 
         budget = Budget(SystemClock(), seconds=60.0)
-        watcher = asyncio.ensure_future(_cancel_on_disconnect(_LimitedReceive(receive, 100, 60.0), budget))
+        watcher = asyncio.ensure_future(
+            _cancel_on_disconnect(
+                _LimitedReceive(receive, 100, 60.0, Exchange(id="1", method="POST", began=0.0)), budget
+            )
+        )
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         comes.set_result({"type": "http.request", "body": b"", "more_body": False})

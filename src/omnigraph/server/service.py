@@ -83,6 +83,8 @@ class Exchange:
     status: int = 0
     code: str | None = None
     """The error code, if the request failed."""
+    has_more_body: bool = False
+    """Whether the client still sends a body, which is too large."""
 
     @property
     def action_name(self) -> str | None:

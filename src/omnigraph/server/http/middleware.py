@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -36,6 +37,8 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Statuses after which the rest of a body may still arrive, so that the connection can't be reused.
 _CLOSING_STATUSES = frozenset({408, 413})
+# For how long a body that is too large is read on, and dropped, before the connection is closed.
+_LINGER_SECONDS = 10.0
 
 
 class ClientTooSlowError(Exception):
@@ -70,7 +73,7 @@ class RequestMiddleware:
             id=runtime.ids.ulid(), method=scope["method"], began=runtime.clock.monotonic(), client=client
         )
         scope.setdefault("state", {})["exchange"] = exchange
-        sending = _TimedSend(send, exchange, self._service.limits.send_seconds)
+        sending = _TimedSend(send, receive, exchange, self._service.limits.send_seconds)
         try:
             await self._dispatch(scope, receive, sending, exchange)
         except ClientTooSlowError:
@@ -113,8 +116,8 @@ class RequestMiddleware:
         limit = self._service.limits.body_bytes
         if _LOAD_PATH.fullmatch(scope["path"]):
             limit = self._service.limits.load_bytes
-        _check_declared_size(headers, limit)
-        receiving = _LimitedReceive(receive, limit, self._service.limits.body_seconds)
+        _check_declared_size(headers, limit, exchange)
+        receiving = _LimitedReceive(receive, limit, self._service.limits.body_seconds, exchange)
         with self._service.admission.admit_request(exchange.actor.name):
             if self._service.traces is None:
                 await self._app(scope, receiving, send)
@@ -179,8 +182,9 @@ class RequestMiddleware:
 class _LimitedReceive:
     """An ASGI `receive` that limits the size of a body and the time in which it has to arrive."""
 
-    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
+    def __init__(self, receive: Receive, limit: int, seconds: float, exchange: Exchange) -> None:
         self._receive = receive
+        self._exchange = exchange
         self._limit = limit
         self._seconds = seconds
         self._deadline = asyncio.get_running_loop().time() + seconds
@@ -198,6 +202,7 @@ class _LimitedReceive:
             raise RequestLimitError.body_too_slow(self._seconds) from None
         self._size += len(message.get("body", b""))
         if self._size > self._limit:
+            self._exchange.has_more_body = message.get("more_body", False)
             raise RequestLimitError.body_too_large(self._limit)
         self._is_complete = message["type"] != "http.request" or not message.get("more_body", False)
         return message
@@ -206,8 +211,9 @@ class _LimitedReceive:
 class _TimedSend:
     """An ASGI `send` that adds the common headers, and limits the time in which a client has to receive a chunk."""
 
-    def __init__(self, send: Send, exchange: Exchange, seconds: float) -> None:
+    def __init__(self, send: Send, receive: Receive, exchange: Exchange, seconds: float) -> None:
         self._send = send
+        self._receive = receive
         self._exchange = exchange
         self._seconds = seconds
         self.has_begun = False
@@ -225,10 +231,24 @@ class _TimedSend:
             # Only the files of the explorer may be kept.
             if not any(name == b"cache-control" for name, _ in message["headers"]):
                 message["headers"].append((b"cache-control", b"no-store"))
+        elif self._exchange.has_more_body and not message.get("more_body", False):
+            await self._pass_on({**message, "more_body": True})
+            await self._drop_body()
+            message = {"type": "http.response.body"}
+        await self._pass_on(message)
+
+    async def _pass_on(self, message: Message) -> None:
         try:
             await TimedAwait(self._send(message), self._seconds)
         except TimeoutError:
             raise ClientTooSlowError from None
+
+    async def _drop_body(self) -> None:
+        """Read what a client still sends, for a while: closing before resets its connection, and loses the response."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while (await self._receive()).get("more_body", False):
+                    pass
 
 
 def build_error_response(error: Exception, exchange: Exchange, service: Service) -> Response:
@@ -283,12 +303,14 @@ def _read_headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
-def _check_declared_size(headers: Mapping[str, str], limit: int) -> None:
+def _check_declared_size(headers: Mapping[str, str], limit: int, exchange: Exchange) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise BadRequestError("Content-Encoding", "compressed bodies are not supported")
     # A length that is missing or no number is not an error here: `_LimitedReceive` counts the bytes that arrive.
     declared = headers.get("content-length", "0")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
+        # Who waits to be asked for the body sends none.
+        exchange.has_more_body = "expect" not in headers
         raise RequestLimitError.body_too_large(limit)
 
 
