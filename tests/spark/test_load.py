@@ -495,7 +495,9 @@ def test_a_load_that_is_rebased_reads_its_rows_in_tasks(
 
     monkeypatch.setattr(LoadJobs, "filter_rows", watched)
 
-    (local, on_spark), _ = raced(spark, tmp_path, name, leaves_out=False, loading=APART)
+    loading = replace(APART, max_local_rebase_rows=0)
+
+    (local, on_spark), _ = raced(spark, tmp_path, name, leaves_out=False, loading=loading)
 
     assert on_spark == local
     assert by_tasks

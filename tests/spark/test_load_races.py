@@ -59,8 +59,10 @@ def test_a_load_lands_beside_processes_that_write_all_the_time(
                 landed.append(rows)
             time.sleep(0.02)
 
-    told = spark_loaded(spark, beside, "append", data, APART, progress=wait_for_others)
-    over.touch()
+    try:
+        told = spark_loaded(spark, beside, "append", data, APART, progress=wait_for_others)
+    finally:
+        over.touch()
     written = [zygote.wait(pid) for pid in writers]
 
     assert [one.error for one in written] == [None, None]

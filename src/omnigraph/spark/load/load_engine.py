@@ -43,6 +43,8 @@ class SparkLoadOptions:
     """Up to this number of bytes, the driver of a merge reads the files itself."""
     max_driver_suspects: int = MAX_DRIVER_SUSPECTS
     """Up to this number of suspicious keys, the driver looks at their rows itself."""
+    max_local_rebase_rows: int = MAX_LOCAL_KEYS
+    """Up to this number of own rows, the driver of a load that lost a swap reads them itself: a job takes longer."""
 
 
 def build_reader(
@@ -76,6 +78,7 @@ def build_reader(
             options.max_local_merge_rows,
             options.max_local_read_bytes,
             options.max_driver_suspects,
+            options.max_local_rebase_rows,
         )
         return SparkMerge(session, source, jobs) if call.mode is LoadMode.MERGE else SparkRecords(session, source, jobs)
 

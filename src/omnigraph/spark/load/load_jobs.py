@@ -106,6 +106,7 @@ class LoadJobs:
     max_local_merge_rows: int = MAX_LOCAL_MERGE_ROWS
     max_local_read_bytes: int = MAX_LOCAL_READ_BYTES
     max_driver_suspects: int = MAX_DRIVER_SUSPECTS
+    max_local_rebase_rows: int = MAX_LOCAL_KEYS
 
     def run_splits(
         self,
@@ -184,7 +185,7 @@ class LoadJobs:
     ) -> Iterator[pa.RecordBatch] | None:
         """Return the rows of staged fragments that have one of these values; None if the driver reads them sooner."""
         rows = sum(part.rows for part in parts)
-        if rows <= self.max_local_keys:
+        if rows <= self.max_local_rebase_rows:
             return None
         count = len(parts)
         frame = map_tasks(self.spark.range(0, count, 1, count), _build_filter_task(spec, parts, wanted), RESULT_SCHEMA)

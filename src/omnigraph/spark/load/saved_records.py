@@ -55,7 +55,7 @@ def build_saved_reader(saved: SavedRows) -> Reader:
             return read_locally(session, call, head)
         limit = sys.maxsize
         # No limit is ever reached, so no job is started.
-        jobs = LoadJobs(cast("SparkSession", None), call, (), limit, limit, limit, limit, limit)
+        jobs = LoadJobs(cast("SparkSession", None), call, (), *[limit] * 6)
         return _SavedRecords(session, _SavedInput(session, call, head, saved), jobs, saved)
 
     return read
