@@ -10,11 +10,13 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, cast
 
 import msgspec
 import pyarrow as pa
 
+from omnigraph.concurrency import create_lock
 from omnigraph.lru_cache import ByteCache, LruCache
 
 # A file with more rows, or of which less than this many bytes can't tell, is read when its keys are needed.
@@ -30,6 +32,8 @@ _MAX_DECODED_BYTES: Final = 2**20
 # Of all files together, the newest: a tail has about 50 files, with some 150 bytes each.
 MAX_CARRIED_FILES: Final = 128
 MAX_CARRIED_BYTES: Final = 16 * 1024 + MAX_KEYS_BYTES
+# Of one table; its branches have versions of their own.
+_MAX_VERSIONS: Final = 32
 # What an entry takes in memory beside its rows, which versions of one table share.
 _BYTES_PER_ENTRY: Final = 100
 # The rows of some hundred files, which the next version carries: those of a group of writers.
@@ -64,17 +68,26 @@ class CarriedCache:
 
     def __init__(self) -> None:
         self._written: LruCache[str, bytes] = LruCache(_MAX_WRITTEN_BYTES)
+        self._lock = create_lock()
 
     def get_read(self, path: str, version: int) -> Carried:
         """Return what the file of a version carries, if it was opened or created here; needs no request."""
-        known = None if self.versions is None else self.versions.get(("carried", path, version))
-        return cast("Carried | None", known) or {}
+        known = self._get_versions(path).get(version)
+        return {} if known is None else known[0]
 
     def put_read(self, path: str, version: int, carried: Carried) -> None:
-        """Keep what the file of a version carries."""
-        if self.versions is not None and carried:
-            nbytes = sum(map(len, carried.values())) + _BYTES_PER_ENTRY * len(carried)
-            self.versions.put(("carried", path, version), carried, nbytes)
+        """Keep what the file of a version carries, instead of that of the oldest version that is kept of its table."""
+        if self.versions is None or not carried:
+            return
+        nbytes = sum(map(len, carried.values())) + _BYTES_PER_ENTRY * len(carried)
+        with self._lock:
+            known = self._get_versions(path)
+            newest = {version: (carried, nbytes), **dict(islice(known.items(), _MAX_VERSIONS - 1))}
+            self.versions.put(("carried", path), newest, sum(size for _, size in newest.values()))
+
+    def _get_versions(self, path: str) -> Mapping[int, tuple[Carried, int]]:
+        known = None if self.versions is None else self.versions.get(("carried", path))
+        return cast("Mapping[int, tuple[Carried, int]] | None", known) or {}
 
     def note_written(self, name: str, rows: bytes | None) -> None:
         """Keep the rows of a file that was just written, for the version that will carry them."""
