@@ -384,7 +384,7 @@ class _Reader:
             case In():
                 sides = (expr.element, expr.collection)
                 item, items = (_as_compared(self.value(side, match), *sides) for side in sides)
-                return None if item is None or items is None else any(_is_same(item, each) for each in items)
+                return None if item is None or items is None else _is_among(item, items)
             case Contains():
                 return self._of_both(lambda text, part: part in text, expr.text, expr.part, match)
             case StartsWith():
@@ -417,16 +417,21 @@ class _Reader:
 
     def _all_hold(self, terms: Sequence[Expr], match: Match) -> bool | None:
         """The conjunction: beside a term that is false, one that fails does not matter."""
-        truths: list[bool | None] = []
+        whole: bool | None = True
         failure: CalculationError | None = None
         for term in terms:
             try:
-                truths.append(self.value(term, match))
+                truth = self.value(term, match)
             except CalculationError as error:
                 failure = error
-        if failure is not None and False not in truths:
+                continue
+            if truth is False:
+                return False
+            if truth is None:
+                whole = None
+        if failure is not None:
             raise failure
-        return _all(iter(truths))
+        return whole
 
     def _overflow(self, error: CalculationError) -> None:
         """A condition is unknown there; anything else has no answer."""
@@ -637,12 +642,13 @@ def _ids(match: Match, source: str, target: str) -> tuple[str, str]:
     return "null source" if first is None else first["@id"], "null target" if second is None else second["@id"]
 
 
-def _is_same(value: Any, other: Any) -> bool:
-    """Whether two values are equal; nodes and edges are the same by type, where it is known, and id."""
-    if not (isinstance(value, Mapping) and isinstance(other, Mapping)):
-        return bool(value == other)
-    types = {value.get("@type"), other.get("@type")} - {None}
-    return len(types) < 2 and value["id"] == other["id"]
+def _is_among(value: Any, others: Sequence[Any]) -> bool:
+    """Whether a value is in a list; nodes and edges are the same by type, where it is known, and id."""
+    if not isinstance(value, Mapping):
+        return value in others
+    return any(
+        value["id"] == other["id"] and len({value.get("@type"), other.get("@type")} - {None}) < 2 for other in others
+    )
 
 
 def _negated(truth: bool | None) -> bool | None:
