@@ -169,7 +169,7 @@ class Doors:
         return self.graph.load(self.data, mode="merge", master="local[7]").to_json()
 
     def other_process(self) -> Any:
-        """The command line, as a client of the same server."""
+        """The command line, which makes no session of Spark Connect."""
         port = self.spark.client._builder._port  # type: ignore[attr-defined]
         words = ["load", self.graph.uri, "--mode", "merge", "--data", self.data, "--master", f"sc://127.0.0.1:{port}"]
         done = subprocess.run(

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from omnigraph.spark.session import spark_session
 from omnigraph.spark.session.java_runtime import JavaRuntime
 from omnigraph.spark.session.launch_environment import LaunchEnvironment
 from omnigraph.spark.session.master import explain_unreachable
 from omnigraph.spark.session.spark_session import check_version, find_active_session, session
-from omnigraph.spark.spark_errors import SparkUsageError
+from omnigraph.spark.spark_errors import SparkFailedError, SparkUsageError
 from raised_codes import has_code
 
 
@@ -31,6 +32,13 @@ def test_another_master_than_the_active_one_is_refused(spark: SparkSession) -> N
 
     assert str(spark.sparkContext.master) in str(error.value)
     assert "spark://elsewhere:7077" in str(error.value)
+
+
+def test_a_session_of_spark_connect_is_made_by_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "find_active_session", lambda: None)
+
+    with pytest.raises(SparkFailedError, match=r"SparkSession\.builder\.remote"):
+        session("sc://127.0.0.1:1")
 
 
 def test_a_session_of_ours_is_calm(spark: SparkSession) -> None:

@@ -62,6 +62,10 @@ _LOUD_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 # The shuffle of a load distributes rows by `repartitionById`, which is Spark 4.1's.
 _MIN_VERSION = (4, 1)
+_CONNECT_REASON = (
+    "a session of Spark Connect is made by your program, with `SparkSession.builder.remote(…)`, and used while it is"
+    " the active one"
+)
 _build_lock = threading.Lock()
 
 
@@ -82,7 +86,7 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
     `OMNIGRAPH_SPARK_MASTER`, else on all cores of this machine.
 
     Args:
-        master: Such as `local[4]`, `spark://host:7077`, `yarn`, `k8s://…`, or `sc://host:15002` for Spark Connect.
+        master: Such as `local[4]`, `spark://host:7077`, `yarn` or `k8s://…`.
         conf: Spark's own settings, which override ours: `session(**{"spark.executor.memory": "8g"})`.
 
     Raises:
@@ -96,7 +100,7 @@ def session(master: str | None = None, **conf: str) -> SparkSession:
             settings = load_spark_settings()
             chosen = master or settings.master
             if chosen is not None and chosen.startswith(CONNECT):
-                return _connect(chosen, conf)
+                raise SparkFailedError.spark_not_started(chosen, _CONNECT_REASON)
             return _build_session(chosen, settings, conf)
         check_version(str(existing.version))
         if master is not None and not runs_on(existing, master):
@@ -126,22 +130,6 @@ def _hush_interrupts() -> None:
     logging.getLogger().addFilter(lambda record: not str(record.msg).startswith(_INTERRUPTED))
     if logging.getLogger("py4j").level == logging.NOTSET:  # another level is a choice of the user
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
-
-
-def _connect(address: str, conf: Mapping[str, str]) -> SparkSession:
-    """Return a session on a server of Spark Connect. No JVM is started here, so no settings of one matter."""
-    builder = SparkSession.builder.remote(address)
-    for name, value in {"spark.sql.session.timeZone": "UTC", **conf}.items():
-        builder = builder.config(name, value)
-    for name in _LOUD_LOGGERS:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    try:
-        connected = builder.getOrCreate()
-        check_version(str(connected.version))
-    except (PySparkException, ImportError) as error:
-        log.debug("Spark Connect did not answer", exc_info=error)
-        raise SparkFailedError.spark_not_started(address, str(error).partition("\n")[0]) from error
-    return connected
 
 
 def _build_session(master: str | None, settings: SparkSettings, conf: Mapping[str, str]) -> SparkSession:
