@@ -62,6 +62,7 @@ BY_FILE = (
     "tests/engine/test_search_ranking.py",
     "tests/engine/test_table_reader.py",
     "tests/engine/test_three_way.py",
+    "tests/integrations/test_typescript_client.py",
     "tests/ops/test_merge.py",
     "tests/packaging/",
 )
